@@ -1,0 +1,59 @@
+#pragma once
+// Files. Paths are the host operator's, never the guest's; content may be anyone's.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mvm/base/bytes.h"
+#include "mvm/sys/fd.h"
+
+namespace mvm::sys {
+
+// open(2) with O_CLOEXEC | O_NOCTTY added. The error names the path.
+Fd open_file(const std::string& path, int flags, unsigned mode = 0600);
+// The same, but nothing when the file does not exist.
+std::optional<Fd> open_if_exists(const std::string& path, int flags);
+Fd open_at(int directory, const std::string& name, int flags, unsigned mode = 0600);
+
+uint64_t file_size(int fd);
+bool is_regular_file(int fd);
+bool exists(const std::string& path);
+
+// The whole file; throws Error{Exhausted} when it is larger than `limit`.
+Bytes read_file(const std::string& path, size_t limit);
+std::string read_text_file(const std::string& path, size_t limit);
+
+// New file beside it, fsync, rename, fsync of the directory: readers see the old or the new
+// content, never a mix.
+void write_file_atomic(const std::string& path, ByteView data, unsigned mode = 0600);
+void sync_directory(const std::string& path);
+
+// mkdir -p; what it makes gets `mode`. An existing last component must be a directory.
+void make_directories(const std::string& path, unsigned mode = 0700);
+// Removes the tree below and including `path` without following symbolic links. Absent is fine.
+void remove_tree(const std::string& path);
+void remove_file(const std::string& path);                         // absent is fine
+std::vector<std::string> list_directory(const std::string& path);  // sorted, without "." and ".."
+
+// An anonymous memory file, CLOEXEC.
+Fd memory_file(const char* name, uint64_t size);
+
+// A lock that goes with the process (flock LOCK_EX | LOCK_NB); nothing when somebody else holds it.
+std::optional<Fd> try_lock_file(const std::string& path);
+
+// A directory that is removed, with its content, when dropped. For tests and scratch work.
+class TempDir {
+ public:
+  TempDir();
+  ~TempDir();
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}

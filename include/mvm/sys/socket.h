@@ -1,0 +1,49 @@
+#pragma once
+// Unix sockets and descriptor passing.
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "mvm/base/bytes.h"
+#include "mvm/sys/fd.h"
+
+namespace mvm::sys {
+
+enum class SocketType { Stream, SeqPacket };
+
+// Both ends CLOEXEC and blocking.
+std::pair<Fd, Fd> socket_pair(SocketType type);
+
+// Binds and listens with mode 0600. A stale socket file (nobody accepts on it) is replaced; a live
+// one is Conflict. Paths longer than sun_path allows are reached through the directory's
+// descriptor.
+Fd listen_unix(const std::string& path);
+// Nothing when there is no such socket or nobody listens on it.
+std::optional<Fd> connect_unix(const std::string& path);
+// A non-blocking accept: nothing when none is waiting. The accepted descriptor is CLOEXEC and
+// non-blocking.
+std::optional<Fd> accept_connection(int listener);
+
+struct PeerCredentials {
+  pid_t pid;
+  uid_t uid;
+  gid_t gid;
+};
+PeerCredentials peer_credentials(int fd);
+
+// One message with descriptors (SCM_RIGHTS). At most kMaxPassedFds.
+inline constexpr size_t kMaxPassedFds = 32;
+void send_message(int fd, ByteView data, std::span<const int> fds = {});
+struct Message {
+  Bytes data;
+  std::vector<Fd> fds;
+};
+// The next message of a SEQPACKET socket, at most `limit` bytes (a longer one is an error). Empty
+// data: peer is gone. Nothing when it would block.
+std::optional<Message> receive_message(int fd, size_t limit);
+
+}

@@ -1,0 +1,62 @@
+#include "mvm/sys/error.h"
+
+#include <cerrno>
+#include <cstring>
+
+namespace mvm {
+
+static Kind kind_of(int errno_value) {
+  switch (errno_value) {
+    case ENOENT:
+    case ENXIO:
+    case ESRCH:
+      return Kind::NotFound;
+    case EEXIST:
+    case EBUSY:
+    case EADDRINUSE:
+      return Kind::Conflict;
+    case EACCES:
+    case EPERM:
+      return Kind::Denied;
+    case ENOMEM:
+    case ENOSPC:
+    case EDQUOT:
+    case EMFILE:
+    case ENFILE:
+      return Kind::Exhausted;
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case EPIPE:
+      return Kind::Unavailable;
+    case ETIMEDOUT:
+      return Kind::Timeout;
+    case ENOSYS:
+    case EOPNOTSUPP:
+      return Kind::Unsupported;
+    default:
+      return Kind::Internal;
+  }
+}
+
+SystemError::SystemError(int errno_value, std::string_view doing)
+    : Error(kind_of(errno_value), std::string(doing) + ": " + sys::errno_text(errno_value)),
+      errno_value_(errno_value) {}
+
+namespace sys {
+
+std::string errno_text(int errno_value) {
+  const char* text = ::strerrordesc_np(errno_value);
+  return text != nullptr ? text : "error " + std::to_string(errno_value);
+}
+
+int check(int result, std::string_view doing) {
+  if (result == -1) throw SystemError(errno, doing);
+  return result;
+}
+long check(long result, std::string_view doing) {
+  if (result == -1) throw SystemError(errno, doing);
+  return result;
+}
+
+}
+}

@@ -1,0 +1,166 @@
+#include "mvm/sys/file.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "mvm/base/scope_exit.h"
+#include "mvm/sys/error.h"
+#include "mvm/sys/io.h"
+
+namespace mvm::sys {
+
+Fd open_file(const std::string& path, int flags, unsigned mode) {
+  return open_at(AT_FDCWD, path, flags, mode);
+}
+
+std::optional<Fd> open_if_exists(const std::string& path, int flags) {
+  const int fd = ::open(path.c_str(), flags | O_CLOEXEC | O_NOCTTY);
+  if (fd >= 0) return Fd(fd);
+  if (errno == ENOENT) return std::nullopt;
+  throw SystemError(errno, "opening " + path);
+}
+
+Fd open_at(int directory, const std::string& name, int flags, unsigned mode) {
+  while (true) {
+    const int fd = ::openat(directory, name.c_str(), flags | O_CLOEXEC | O_NOCTTY, mode);
+    if (fd >= 0) return Fd(fd);
+    if (errno != EINTR) throw SystemError(errno, "opening " + name);
+  }
+}
+
+static struct stat status_of(int fd) {
+  struct stat status{};
+  check(::fstat(fd, &status), "reading file status");
+  return status;
+}
+
+uint64_t file_size(int fd) { return static_cast<uint64_t>(status_of(fd).st_size); }
+bool is_regular_file(int fd) { return S_ISREG(status_of(fd).st_mode); }
+bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+Bytes read_file(const std::string& path, size_t limit) {
+  const Fd fd = open_file(path, O_RDONLY);
+  Bytes content;
+  // /proc files state no size, so the size is a hint and the end of file decides.
+  content.reserve(std::min<uint64_t>(file_size(fd.get()) + 1, limit + 1));
+  while (true) {
+    const size_t had = content.size();
+    if (had > limit)
+      throw Error(Kind::Exhausted, path + " is larger than " + std::to_string(limit) + " bytes");
+    content.resize(std::max(content.capacity(), had + 4096));
+    const auto got = read_some(fd.get(), std::span(content).subspan(had));
+    content.resize(had + got.value_or(0));
+    if (got.value_or(0) == 0) return content;
+  }
+}
+
+std::string read_text_file(const std::string& path, size_t limit) {
+  return std::string(as_text(read_file(path, limit)));
+}
+
+static std::string parent_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+void sync_directory(const std::string& path) {
+  const Fd fd = open_file(path, O_RDONLY | O_DIRECTORY);
+  check(::fsync(fd.get()), "syncing " + path);
+}
+
+void write_file_atomic(const std::string& path, ByteView data, unsigned mode) {
+  static std::atomic<unsigned> counter{0};
+  const std::string temporary =
+      path + ".new-" + std::to_string(::getpid()) + "-" + std::to_string(counter++);
+  Fd fd = open_file(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
+  ScopeExit remove([&] { ::unlink(temporary.c_str()); });
+  write_all(fd.get(), data);
+  check(::fsync(fd.get()), "syncing " + temporary);
+  fd.reset();
+  check(::rename(temporary.c_str(), path.c_str()), "renaming to " + path);
+  remove.release();
+  sync_directory(parent_of(path));
+}
+
+void make_directories(const std::string& path, unsigned mode) {
+  for (size_t at = 1; at != std::string::npos;) {
+    at = path.find('/', at + 1);
+    const std::string part = path.substr(0, at);
+    if (::mkdir(part.c_str(), mode) != 0 && errno != EEXIST)
+      throw SystemError(errno, "making directory " + part);
+  }
+  const Fd fd = open_file(path, O_RDONLY | O_DIRECTORY);
+}
+
+// Depth is bounded by the caller's tree; each level holds one descriptor.
+static void remove_at(int directory, const std::string& name, const std::string& shown) {
+  if (::unlinkat(directory, name.c_str(), 0) == 0 || errno == ENOENT) return;
+  if (errno != EISDIR && errno != EPERM) throw SystemError(errno, "removing " + shown);
+  Fd fd = open_at(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(fd.get()), &::closedir);
+  if (!stream) throw SystemError(errno, "reading " + shown);
+  fd.release();
+  while (const dirent* entry = ::readdir(stream.get())) {
+    const std::string child = entry->d_name;
+    if (child != "." && child != "..") remove_at(::dirfd(stream.get()), child, shown + "/" + child);
+  }
+  if (::unlinkat(directory, name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT)
+    throw SystemError(errno, "removing " + shown);
+}
+
+void remove_tree(const std::string& path) { remove_at(AT_FDCWD, path, path); }
+
+void remove_file(const std::string& path) {
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw SystemError(errno, "removing " + path);
+}
+
+std::vector<std::string> list_directory(const std::string& path) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(path, error), end; !error && it != end;
+       it.increment(error))
+    names.push_back(it->path().filename().string());
+  if (error) throw SystemError(error.value(), "reading directory " + path);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Fd memory_file(const char* name, uint64_t size) {
+  Fd fd(check(::memfd_create(name, MFD_CLOEXEC), "making a memory file"));
+  check(::ftruncate(fd.get(), static_cast<off_t>(size)), "sizing a memory file");
+  return fd;
+}
+
+std::optional<Fd> try_lock_file(const std::string& path) {
+  Fd fd = open_file(path, O_RDWR | O_CREAT | O_NOFOLLOW);
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
+  if (errno == EWOULDBLOCK) return std::nullopt;
+  throw SystemError(errno, "locking " + path);
+}
+
+TempDir::TempDir() {
+  path_ = (std::filesystem::temp_directory_path() / "mvm-XXXXXX").string();
+  if (::mkdtemp(path_.data()) == nullptr) throw SystemError(errno, "making a temporary directory");
+}
+
+TempDir::~TempDir() {
+  try {
+    remove_tree(path_);
+  } catch (const Error&) {
+    // Scratch space that cannot be removed is the temporary directory's cleaner's business.
+  }
+}
+
+}
