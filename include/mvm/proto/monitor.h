@@ -1,0 +1,78 @@
+#pragma once
+// What the sandbox process and its jailed child, the monitor, say to each other over one SEQPACKET
+// socket (descriptor 3 of the monitor). The first message is a MonitorConfig with the descriptors
+// of MonitorFd; then requests one way and events the other. The monitor touches guest memory, so
+// the sandbox process treats every event as hostile.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mvm/base/bytes.h"
+
+namespace mvm::proto {
+
+inline constexpr size_t kMaxMonitorMessage = 64 * 1024;
+
+enum class MonitorFd : size_t {
+  Kvm,         // /dev/kvm
+  ConsoleLog,  // where console and serial output go
+  Kernel,
+  Initramfs,
+  Root,     // first disk, read-only
+  Overlay,  // second disk, writable
+  Count,
+};
+
+struct MonitorConfig {
+  uint32_t cpus = 1;
+  uint64_t memory = 0;  // bytes
+  std::string cmdline;
+  bool serial = false;  // describe and probe a UART at 0x3f8 (COM1)
+
+  Bytes encode() const;
+  static std::optional<MonitorConfig> decode(ByteView data);
+};
+
+enum class MonitorRequestKind : uint8_t {
+  Connect,  // one descriptor: a stream to `port` of the guest
+  Accept,   // one descriptor: answers GuestConnect `stream`
+  Refuse,   // answers GuestConnect `stream`
+  Stats,    // asks for a Stats event
+  Stop,     // end at once
+};
+
+struct MonitorRequest {
+  MonitorRequestKind kind = MonitorRequestKind::Stop;
+  uint32_t port = 0;
+  uint64_t stream = 0;
+
+  Bytes encode() const;
+  static std::optional<MonitorRequest> decode(ByteView data);
+};
+
+// Why a machine ended.
+enum class EndCause : uint8_t { PoweredOff, Rebooted, Panicked, Stopped, Failed };
+
+enum class MonitorEventKind : uint8_t {
+  Running,       // the first vCPU is about to run
+  GuestConnect,  // the guest asks for a stream to host port `port`; answer with Accept or Refuse
+  Stats,         // `counters`
+  Ended,         // the last event: `cause` and `detail`
+};
+
+struct MonitorEvent {
+  MonitorEventKind kind = MonitorEventKind::Running;
+  uint32_t port = 0;
+  uint64_t stream = 0;
+  EndCause cause = EndCause::Failed;
+  std::string detail;
+  std::vector<std::pair<std::string, uint64_t>> counters;
+
+  Bytes encode() const;
+  static std::optional<MonitorEvent> decode(ByteView data);
+};
+
+}

@@ -1,0 +1,52 @@
+#pragma once
+// What the daemon hands a new `mvm sandbox` process: one SEQPACKET message on descriptor 3, this
+// struct in CBOR and the descriptors of SandboxFd in order. Everything is opened by the daemon; the
+// sandbox process opens no path it was not given.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mvm/base/bytes.h"
+
+namespace mvm::proto {
+
+// The descriptor the message arrives on, in the sandbox and in the monitor process.
+inline constexpr int kConfigFd = 3;
+inline constexpr size_t kMaxConfigMessage = 256 * 1024;
+
+enum class SandboxFd : size_t {
+  Control,  // listening socket runtime/s/<name>/control.sock
+  Vsock,    // listening socket runtime/s/<name>/vsock.sock ("CONNECT <port>\n")
+  Runtime,  // O_PATH directory runtime/s/<name>, where guest connections look for vsock.sock_<port>
+  Data,     // O_PATH directory data/sandboxes/<id>, where exit.json goes
+  ConsoleLog,  // data/sandboxes/<id>/console.log, O_RDWR
+  Kernel,      // kernel image, read-only
+  Initramfs,   // read-only
+  Root,        // root file system, read-only
+  Overlay,     // writable layer, O_RDWR
+  Count,
+};
+
+struct SandboxConfig {
+  std::string id;
+  std::string name;
+  std::string hostname;
+  uint32_t cpus = 1;
+  uint64_t memory = 0;  // bytes, a multiple of 4096
+  std::string
+      kernel_console;  // "hvc0" for the tuned kernel, "ttyS0" where the console driver is a module
+  std::string kernel_arguments;  // appended to the kernel command line
+  uint64_t boot_timeout_ms = 60'000;
+  // Defaults of every exec: a request's own values win.
+  std::vector<std::pair<std::string, std::string>> env;
+  std::string workdir;
+  std::string user;
+
+  Bytes encode() const;
+  static std::optional<SandboxConfig> decode(ByteView data);
+};
+
+}
