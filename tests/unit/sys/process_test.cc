@@ -1,0 +1,83 @@
+#include "mvm/sys/process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "mvm/sys/error.h"
+#include "mvm/sys/io.h"
+#include "mvm/sys/socket.h"
+
+namespace mvm::sys {
+
+static Child shell(const std::string& script, std::vector<std::pair<int, int>> fds = {}) {
+  SpawnOptions options;
+  options.argv = {"/bin/sh", "-c", script};
+  options.env = {"PATH=/usr/bin:/bin"};
+  options.fds = std::move(fds);
+  return spawn(options);
+}
+
+TEST(Process, ReportsExitCodeAndSignal) {
+  EXPECT_EQ(shell("exit 3").wait(), (ExitStatus{3, 0}));
+  const auto killed = shell("kill -TERM $$").wait();
+  EXPECT_EQ(killed, (ExitStatus{0, SIGTERM}));
+  EXPECT_EQ(killed->text(), "killed by SIGTERM");
+}
+
+TEST(Process, ThrowsWhenTheProgramCannotBeStarted) {
+  SpawnOptions options;
+  options.argv = {"/nonexistent/program"};
+  try {
+    spawn(options);
+    FAIL();
+  } catch (const SystemError& error) {
+    EXPECT_EQ(error.message(), "starting /nonexistent/program: No such file or directory");
+  }
+}
+
+TEST(Process, WaitStopsAtItsTimeLimitAndCanBeTakenUpAgain) {
+  auto [ours, theirs] = socket_pair(SocketType::Stream);
+  Child child = shell("read line <&5; exit 4", {{theirs.get(), 5}});
+  theirs.reset();
+  EXPECT_FALSE(child.wait(std::chrono::milliseconds(1)));
+  write_all(ours.get(), as_bytes("go\n"));
+  EXPECT_EQ(child.wait(), (ExitStatus{4, 0}));
+}
+
+TEST(Process, PassesJustTheDescriptorsAskedFor) {
+  auto [ours, theirs] = socket_pair(SocketType::Stream);
+  // Swapped numbers: each target is the other's source.
+  const Fd first(::fcntl(theirs.get(), F_DUPFD_CLOEXEC, 20));
+  Child child = shell("ls /proc/self/fd | tr '\\n' ' ' >&3; echo >&3", {{first.get(), 3}});
+  theirs.reset();
+  child.wait();
+  std::array<std::byte, 100> buffer{};
+  const auto got = read_some(ours.get(), buffer);
+  ASSERT_TRUE(got);
+  // 0 to 2 are inherited, 3 is passed, 4 is ls's own directory.
+  EXPECT_EQ(as_text(std::span(buffer).first(*got)).substr(0, 9), "0 1 2 3 4");
+}
+
+TEST(Process, PidfdBecomesReadableAtTheEnd) {
+  Child child = shell("exit 0");
+  pollfd entry{child.pidfd(), POLLIN, 0};
+  EXPECT_EQ(::poll(&entry, 1, 30'000), 1);
+  EXPECT_EQ(child.wait(), (ExitStatus{0, 0}));
+}
+
+TEST(Process, StartTimeTellsALivingProcessAndNothingForADeadOne) {
+  const auto mine = process_start_time(::getpid());
+  ASSERT_TRUE(mine);
+  EXPECT_EQ(process_start_time(::getpid()), mine);
+  Child child = shell("exit 0");
+  const pid_t pid = child.pid();
+  child.wait();
+  EXPECT_FALSE(process_start_time(pid));
+  EXPECT_FALSE(open_process(pid));
+}
+
+}
