@@ -1,0 +1,49 @@
+#pragma once
+// The daemon's Service from another process, over its socket. Blocking, one request at a time; for
+// one thread. Every call has a deadline: a daemon that accepts and never answers is
+// Error{Timeout} naming the socket, one that goes away in between is Error{Unavailable}.
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "mvm/api/service.h"
+
+namespace mvm::api {
+
+struct ClientOptions {
+  // For an answer that needs no work. Calls that start or stop something add their own time to it.
+  std::chrono::milliseconds timeout{10'000};
+  // The longest silence within an image import.
+  std::chrono::milliseconds import_silence{300'000};
+};
+
+class Client final : public Service {
+ public:
+  // Nothing when nobody listens at `socket`: the caller then starts the daemon.
+  static std::unique_ptr<Client> connect(const std::string& socket, ClientOptions options = {});
+  ~Client() override;
+
+  Version version() override;
+  std::vector<Sandbox> sandboxes(bool all) override;
+  Sandbox create(const SandboxSpec& spec) override;
+  Sandbox sandbox(const std::string& name) override;
+  Sandbox stop(const std::string& name, const StopRequest& request) override;
+  Sandbox start(const std::string& name, const StartRequest& request) override;
+  void remove(const std::string& name, bool force) override;
+  void logs(const std::string& name, bool follow, const ByteSink& sink) override;
+  std::vector<Image> images() override;
+  Image image(const std::string& reference) override;
+  Image import_image(const ImportRequest& request, const ProgressSink& progress) override;
+  void remove_image(const std::string& reference, bool force) override;
+  std::vector<Kernel> kernels() override;
+  void stop_daemon() override;
+
+ private:
+  class Connection;
+  explicit Client(std::unique_ptr<Connection> connection);
+  std::unique_ptr<Connection> connection_;
+};
+
+}

@@ -1,0 +1,192 @@
+#pragma once
+// What the daemon and its clients say to each other: the one definition of every request and
+// answer. JSON is an encoding of these structs and is known to the .cc file alone.
+//
+// Decoding is strict both ways: a key we do not know and a value of the wrong type are
+// Error{Invalid} naming the key, because a misspelt limit that is silently ignored is a limit that
+// does not hold.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mvm/base/error.h"
+
+namespace mvm::api {
+
+inline constexpr uint32_t kApiVersion = 1;
+
+// Bounds on what a client may ask for; the daemon adds the host's own.
+inline constexpr uint32_t kMaxCpus = 32;
+inline constexpr uint64_t kMinMemory = uint64_t{64} << 20;
+inline constexpr uint64_t kMinDisk = uint64_t{16} << 20;
+inline constexpr uint64_t kMaxDisk = uint64_t{16} << 40;
+inline constexpr size_t kMaxEnv = 256;         // entries of env and of labels, each
+inline constexpr size_t kMaxText = 32 * 1024;  // one value of either
+inline constexpr uint64_t kMaxBootTimeoutMs = 3'600'000;
+
+// What to make. The values here are the defaults; an absent key keeps them.
+struct SandboxSpec {
+  std::string name;    // empty: the daemon picks one
+  std::string image;   // name or digest; mandatory
+  std::string kernel;  // name of a kernel bundle; empty: the daemon's default
+  uint32_t cpus = 1;
+  uint64_t memory = uint64_t{512} << 20;   // bytes
+  uint64_t disk = uint64_t{8} << 30;       // bytes; the writable layer, sparse
+  std::map<std::string, std::string> env;  // for every command in the sandbox
+  std::string workdir;                     // empty: the image's, else "/"
+  std::string user;                        // empty: the image's, else root
+  std::string hostname;                    // empty: the name
+  std::map<std::string, std::string> labels;
+  bool ephemeral = false;  // remove it, with its disk, when it ends
+  bool wait = true;        // answer when commands can run, not when the process was started
+  uint64_t boot_timeout_ms = 60'000;
+  bool operator==(const SandboxSpec&) const = default;
+};
+
+enum class SandboxState { Starting, Running, Stopping, Stopped, Failed, Crashed };
+std::string_view state_name(SandboxState state);  // "starting", ...
+std::optional<SandboxState> state_from_name(std::string_view name);
+// Whether a process stands behind it.
+bool is_live(SandboxState state);
+
+struct End {
+  std::string
+      reason;  // stopped, exited, rebooted, panic, killed, crashed, start_failed, host_fault
+  std::string detail;  // for people; may be empty
+  bool operator==(const End&) const = default;
+};
+
+struct Sandbox {
+  std::string id;
+  std::string name;
+  SandboxState state = SandboxState::Starting;
+  std::string image;
+  std::string image_digest;
+  std::string kernel;
+  uint32_t cpus = 0;
+  uint64_t memory = 0;
+  uint64_t disk = 0;
+  std::string created_at;  // RFC 3339, UTC
+  std::string started_at;  // empty: not yet
+  std::string ended_at;    // empty: not yet
+  std::optional<End> end;
+  int64_t sandbox_pid = 0;  // 0: none
+  int64_t monitor_pid = 0;
+  std::map<std::string, std::string> labels;
+  bool ephemeral = false;
+  std::string control_socket;
+  std::string console_log;
+  bool operator==(const Sandbox&) const = default;
+};
+
+struct StopRequest {
+  uint64_t grace_ms = 10'000;  // between asking the guest and killing it
+  bool kill = false;           // do not ask
+  bool operator==(const StopRequest&) const = default;
+};
+
+struct StartRequest {
+  bool wait = true;
+  uint64_t boot_timeout_ms = 60'000;
+  bool operator==(const StartRequest&) const = default;
+};
+
+struct Version {
+  std::string version;
+  uint32_t api = kApiVersion;
+  int64_t pid = 0;
+  std::string started_at;
+  std::string runtime_dir;
+  std::string data_dir;
+  uint64_t sandboxes_live = 0;
+  bool operator==(const Version&) const = default;
+};
+
+struct Image {
+  std::string name;
+  std::string digest;  // "sha256:…"
+  std::string source;  // where it came from
+  uint64_t size = 0;   // bytes of its root file system
+  std::string created_at;
+  std::vector<std::pair<std::string, std::string>> env;
+  std::vector<std::string> command;
+  std::string workdir;
+  std::string user;
+  std::vector<std::string> used_by;  // names of sandboxes
+  bool operator==(const Image&) const = default;
+};
+
+struct ImportRequest {
+  std::string source;  // absolute path of a directory or an archive
+  std::string name;
+  bool operator==(const ImportRequest&) const = default;
+};
+
+struct ImportProgress {
+  std::string stage;   // "reading", "writing", ...
+  uint64_t done = 0;   // in bytes or entries, as the stage says
+  uint64_t total = 0;  // 0: not known
+  bool operator==(const ImportProgress&) const = default;
+};
+
+struct Kernel {
+  std::string name;
+  std::string image;  // path of its kernel image
+  uint64_t size = 0;
+  uint64_t modules = 0;
+  bool is_default = false;
+  bool operator==(const Kernel&) const = default;
+};
+
+// An Error with the way out. Thrown by the daemon's side and again, the same, by the client's.
+class ApiError : public Error {
+ public:
+  ApiError(Kind kind, std::string message, std::string hint)
+      : Error(kind, std::move(message)), hint_(std::move(hint)) {}
+  const std::string& hint() const { return hint_; }
+
+ private:
+  std::string hint_;
+};
+unsigned http_status(Kind kind);
+
+// One line of JSON without a line break. decode_X throws Error{Invalid} naming the key.
+std::string encode(const SandboxSpec& value);
+std::string encode(const Sandbox& value);
+std::string encode(const std::vector<Sandbox>& value);
+std::string encode(const StopRequest& value);
+std::string encode(const StartRequest& value);
+std::string encode(const Version& value);
+std::string encode(const Image& value);
+std::string encode(const std::vector<Image>& value);
+std::string encode(const ImportRequest& value);
+std::string encode(const ImportProgress& value);
+std::string encode(const std::vector<Kernel>& value);
+std::string encode_error(Kind kind, std::string_view message, std::string_view hint);
+
+SandboxSpec decode_spec(std::string_view json);
+Sandbox decode_sandbox(std::string_view json);
+std::vector<Sandbox> decode_sandboxes(std::string_view json);
+StopRequest decode_stop(std::string_view json);
+StartRequest decode_start(std::string_view json);
+Version decode_version(std::string_view json);
+Image decode_image(std::string_view json);
+std::vector<Image> decode_images(std::string_view json);
+ImportRequest decode_import(std::string_view json);
+std::vector<Kernel> decode_kernels(std::string_view json);
+ApiError decode_error(std::string_view json);
+
+// A line of the answer to an import: exactly one of the three.
+struct ImportEvent {
+  std::optional<ImportProgress> progress;
+  std::optional<Image> image;
+  std::optional<ApiError> error;
+};
+std::string encode_import_image(const Image& image);  // {"image":…}
+ImportEvent decode_import_event(std::string_view json);
+
+}
