@@ -1,0 +1,125 @@
+#include "mvm/proto/monitor.h"
+
+#include "mvm/proto/cbor.h"
+
+namespace mvm::proto {
+
+static constexpr size_t kMaxText = 4096;
+static constexpr size_t kMaxCounters = 256;
+
+Bytes MonitorConfig::encode() const {
+  Bytes out;
+  {
+    MapWriter map(out);
+    map.unsigned_integer("cpus", cpus);
+    map.unsigned_integer("memory", memory);
+    map.string("cmdline", cmdline);
+    map.boolean("serial", serial);
+  }
+  return out;
+}
+
+std::optional<MonitorConfig> MonitorConfig::decode(ByteView data) {
+  MonitorConfig config;
+  CborReader in(data);
+  for (Fields field(in); field.next();) {
+    if (field.is("cpus")) {
+      config.cpus = static_cast<uint32_t>(in.unsigned_integer(UINT32_MAX));
+    } else if (field.is("memory")) {
+      config.memory = in.unsigned_integer();
+    } else if (field.is("cmdline")) {
+      config.cmdline = in.string(kMaxText);
+    } else if (field.is("serial")) {
+      config.serial = in.boolean();
+    } else {
+      field.skip();
+    }
+  }
+  if (!in || !in.at_end() || config.memory == 0) return std::nullopt;
+  return config;
+}
+
+Bytes MonitorRequest::encode() const {
+  Bytes out;
+  {
+    MapWriter map(out);
+    map.unsigned_integer("kind", static_cast<uint64_t>(kind));
+    map.unsigned_integer("port", port);
+    map.unsigned_integer("stream", stream);
+  }
+  return out;
+}
+
+std::optional<MonitorRequest> MonitorRequest::decode(ByteView data) {
+  MonitorRequest request;
+  bool has_kind = false;
+  CborReader in(data);
+  for (Fields field(in); field.next();) {
+    if (field.is("kind")) {
+      constexpr auto kLast = static_cast<uint64_t>(MonitorRequestKind::Stop);
+      request.kind = static_cast<MonitorRequestKind>(in.unsigned_integer(kLast));
+      has_kind = true;
+    } else if (field.is("port")) {
+      request.port = static_cast<uint32_t>(in.unsigned_integer(UINT32_MAX));
+    } else if (field.is("stream")) {
+      request.stream = in.unsigned_integer();
+    } else {
+      field.skip();
+    }
+  }
+  if (!in || !in.at_end() || !has_kind) return std::nullopt;
+  return request;
+}
+
+Bytes MonitorEvent::encode() const {
+  Bytes out;
+  {
+    MapWriter map(out);
+    map.unsigned_integer("kind", static_cast<uint64_t>(kind));
+    map.unsigned_integer("port", port);
+    map.unsigned_integer("stream", stream);
+    map.unsigned_integer("cause", static_cast<uint64_t>(cause));
+    map.string("detail", detail);
+    CborWriter list = map.field("counters");
+    list.map(counters.size());
+    for (const auto& [name, value] : counters) {
+      list.string(name);
+      list.unsigned_integer(value);
+    }
+  }
+  return out;
+}
+
+std::optional<MonitorEvent> MonitorEvent::decode(ByteView data) {
+  MonitorEvent event;
+  bool has_kind = false;
+  CborReader in(data);
+  for (Fields field(in); field.next();) {
+    if (field.is("kind")) {
+      constexpr auto kLast = static_cast<uint64_t>(MonitorEventKind::Ended);
+      event.kind = static_cast<MonitorEventKind>(in.unsigned_integer(kLast));
+      has_kind = true;
+    } else if (field.is("port")) {
+      event.port = static_cast<uint32_t>(in.unsigned_integer(UINT32_MAX));
+    } else if (field.is("stream")) {
+      event.stream = in.unsigned_integer();
+    } else if (field.is("cause")) {
+      event.cause =
+          static_cast<EndCause>(in.unsigned_integer(static_cast<uint64_t>(EndCause::Failed)));
+    } else if (field.is("detail")) {
+      event.detail = in.string(kMaxText);
+    } else if (field.is("counters")) {
+      const size_t count = in.map(kMaxCounters);
+      for (size_t i = 0; i < count && in; ++i) {
+        const auto name = in.string(kMaxText);
+        event.counters.emplace_back(name, in.unsigned_integer());
+      }
+    } else {
+      field.skip();
+    }
+  }
+  if (!in || !in.at_end() || !has_kind) return std::nullopt;
+  return event;
+}
+
+}

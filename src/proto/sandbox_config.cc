@@ -1,0 +1,73 @@
+#include "mvm/proto/sandbox_config.h"
+
+#include "mvm/proto/cbor.h"
+
+namespace mvm::proto {
+
+static constexpr size_t kMaxText = 4096;
+static constexpr size_t kMaxEnv = 4096;
+static constexpr size_t kMaxEnvText = 128 * 1024;
+
+Bytes SandboxConfig::encode() const {
+  Bytes out;
+  {
+    MapWriter map(out);
+    map.string("id", id);
+    map.string("name", name);
+    map.string("hostname", hostname);
+    map.unsigned_integer("cpus", cpus);
+    map.unsigned_integer("memory", memory);
+    map.string("kernel_console", kernel_console);
+    map.string("kernel_arguments", kernel_arguments);
+    map.unsigned_integer("boot_timeout_ms", boot_timeout_ms);
+    CborWriter list = map.field("env");
+    list.map(env.size());
+    for (const auto& [key, value] : env) {
+      list.string(key);
+      list.string(value);
+    }
+    map.string("workdir", workdir);
+    map.string("user", user);
+  }
+  return out;
+}
+
+std::optional<SandboxConfig> SandboxConfig::decode(ByteView data) {
+  SandboxConfig config;
+  CborReader in(data);
+  for (Fields field(in); field.next();) {
+    if (field.is("id")) {
+      config.id = in.string(kMaxText);
+    } else if (field.is("name")) {
+      config.name = in.string(kMaxText);
+    } else if (field.is("hostname")) {
+      config.hostname = in.string(kMaxText);
+    } else if (field.is("cpus")) {
+      config.cpus = static_cast<uint32_t>(in.unsigned_integer(UINT32_MAX));
+    } else if (field.is("memory")) {
+      config.memory = in.unsigned_integer();
+    } else if (field.is("kernel_console")) {
+      config.kernel_console = in.string(kMaxText);
+    } else if (field.is("kernel_arguments")) {
+      config.kernel_arguments = in.string(kMaxText);
+    } else if (field.is("boot_timeout_ms")) {
+      config.boot_timeout_ms = in.unsigned_integer();
+    } else if (field.is("env")) {
+      const size_t count = in.map(kMaxEnv);
+      for (size_t i = 0; i < count && in; ++i) {
+        const auto key = in.string(kMaxEnvText);
+        config.env.emplace_back(key, in.string(kMaxEnvText));
+      }
+    } else if (field.is("workdir")) {
+      config.workdir = in.string(kMaxText);
+    } else if (field.is("user")) {
+      config.user = in.string(kMaxText);
+    } else {
+      field.skip();
+    }
+  }
+  if (!in || !in.at_end() || config.id.empty() || config.memory == 0) return std::nullopt;
+  return config;
+}
+
+}
