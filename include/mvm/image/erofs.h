@@ -1,0 +1,62 @@
+#pragma once
+// Writes EROFS images (Linux fs/erofs/erofs_fs.h; Documentation/filesystems/erofs.rst):
+// uncompressed, 4096-byte blocks, readable by Linux 5.15 and later.
+//
+// File data is streamed: each file's blocks go to the output as they come, once; only metadata is
+// kept in memory. Ends of files that fill no block, and directories, are packed between the inodes.
+//
+//   block 0            superblock at 1024
+//   blocks 1..         file data, in the order it was added; then whole directory blocks
+//   meta_blkaddr..     inodes, each followed by its extended attributes and inline data
+//
+// The same tree and the same order of files give the same bytes.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "mvm/base/bytes.h"
+#include "mvm/image/tree.h"
+#include "mvm/sys/fd.h"
+
+namespace mvm::image {
+
+inline constexpr uint32_t kErofsBlock = 4096;
+
+struct ErofsSummary {
+  uint64_t size = 0;  // bytes of the image
+  uint64_t inodes = 0;
+  uint64_t content_bytes = 0;  // sum of file sizes
+};
+
+class ErofsWriter {
+ public:
+  // `output` is an empty regular file open for reading and writing; `scratch` another, for the ends
+  // of files. Both are borrowed.
+  ErofsWriter(int output, int scratch);
+  ~ErofsWriter();
+  ErofsWriter(const ErofsWriter&) = delete;
+  ErofsWriter& operator=(const ErofsWriter&) = delete;
+
+  // One file at a time, `size` being what the file will have: append() data, or skip() a hole, in
+  // order, adding up to `size`; then end_file() fills the node.
+  void begin_file(uint64_t size, const Attributes& attributes);
+  void append(ByteView data);
+  void skip(uint64_t length);
+  // append() of `length` bytes at `offset` of another file, without a copy through this process
+  // where the kernel can. Returns what the file really had, which is less when it shrank.
+  uint64_t append_from(int fd, uint64_t offset, uint64_t length);
+  void end_file(Node& node);
+
+  // Data blocks written so far, in bytes.
+  uint64_t written() const;
+
+  // Lays out and writes everything else. The writer is done then.
+  ErofsSummary finish(const Tree& tree);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}

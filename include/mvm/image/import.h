@@ -1,0 +1,57 @@
+#pragma once
+// From a directory or a tar archive to an image: the way in for every root file system.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "mvm/store/images.h"
+
+namespace mvm::image {
+
+// What a source may hold at most. Sources are hostile: nothing below is exceeded, whatever they
+// say.
+struct Limits {
+  uint64_t content = uint64_t{64} << 30;  // bytes of file data
+  uint64_t entries = uint64_t{4} << 20;   // files, directories and links
+  uint64_t metadata = uint64_t{1} << 30;  // bytes of names, link targets and attributes, in memory
+};
+
+struct Owner {
+  uid_t uid = 0;
+  gid_t gid = 0;
+};
+
+struct ImportOptions {
+  std::optional<Owner> owner;    // everything belongs to it; else as the source says
+  bool one_file_system = false;  // directory: what is mounted below it stays out
+  Limits limits;
+  store::ImageConfig config;
+};
+
+enum class Phase { Reading, Writing, Hashing, Storing };
+std::string_view phase_name(Phase phase);  // "reading", ...
+
+// Called from the importing thread, at most once per MiB of work and at each phase's end. It may
+// throw to give up; nothing is left behind then.
+using Progress = std::function<void(uint64_t done, std::optional<uint64_t> total, Phase phase)>;
+
+struct Imported {
+  store::Image image;
+  bool existed = false;            // the store had these very bytes
+  std::vector<std::string> notes;  // what was left out and why, one line a kind
+};
+
+// `source` is a directory, or a tar archive (plain, gzip, bzip2, xz or zstd). The same source gives
+// the same bytes, and so the same digest. Throws Error: Invalid names the archive entry or file
+// that is wrong, Exhausted the limit.
+Imported import_image(store::Images& images, const std::string& source,
+                      const store::ImageName& name, const ImportOptions& options = {},
+                      const Progress& progress = {});
+
+}

@@ -1,0 +1,47 @@
+#pragma once
+// Guest kernels: a bundle is a directory with a kernel image and the modules that an initramfs for
+// it has to load, described by bundle.json:
+//   {"name": "tuned-6.1", "image": "vmlinux", "modules": ["modules/virtio_mmio.ko", ...]}
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mvm/store/paths.h"
+
+namespace mvm::image {
+
+inline constexpr size_t kMaxModules = 256;
+inline constexpr size_t kMaxModuleSize = size_t{64} << 20;
+
+struct KernelBundle {
+  std::string name;
+  std::string directory;             // empty for a kernel image given by its path
+  std::string image;                 // absolute path of the vmlinux or bzImage
+  std::vector<std::string> modules;  // absolute paths, in load order
+};
+
+// Reads directory/bundle.json. Every path in it is relative and stays inside, and every file is
+// there; else Error{Invalid} or Error{NotFound} naming it.
+KernelBundle load_bundle(const std::string& directory);
+
+struct InstalledKernel {
+  KernelBundle bundle;
+  bool is_default = false;
+};
+// What data/kernels holds, by name. A damaged bundle is left out; its complaint goes to `problems`.
+std::vector<InstalledKernel> list_kernels(const store::Paths& paths,
+                                          std::vector<std::string>* problems = nullptr);
+
+// `wanted` (or else $MVM_KERNEL) is the name of an installed kernel, or a path (it has a '/') of a
+// bundle or a kernel image. Without either: data/kernels/default, else the tuned one, else any.
+// Error{NotFound} says how to get one.
+KernelBundle resolve_kernel(const store::Paths& paths, std::optional<std::string_view> wanted);
+
+// Copies a bundle into data/kernels/<its name>, replacing one of that name at once, and makes it
+// the default when there is none, or when `make_default`.
+KernelBundle install_kernel(const store::Paths& paths, const std::string& directory,
+                            bool make_default = false);
+
+}

@@ -1,0 +1,91 @@
+#pragma once
+// A file tree in memory, without file content: what an importer fills and the EROFS writer lays
+// out. Nothing of a source is ever unpacked on the host, so a path in an archive is only ever a
+// position in this tree.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "mvm/base/bytes.h"
+
+namespace mvm::image {
+
+inline constexpr size_t kMaxFileName = 255;  // EROFS and Linux
+inline constexpr size_t kMaxPath = 4095;     // PATH_MAX without its NUL
+inline constexpr size_t kMaxDepth = 512;     // directories below each other
+inline constexpr size_t kMaxLinkTarget = 4095;
+inline constexpr size_t kMaxAttributes = 65536;  // bytes of extended attributes of one inode
+
+using NodeId = uint32_t;
+inline constexpr NodeId kRoot = 0;
+
+enum class Type : uint8_t { Regular, Directory, Symlink, Fifo };
+
+// Where a file's bytes went in the image being written; filled by ErofsWriter.
+struct Extent {
+  enum class Layout : uint8_t { Plain, Inline, Chunked };
+  Layout layout = Layout::Plain;
+  uint8_t chunk_bits = 0;        // Chunked: log2 of blocks a chunk
+  uint32_t first_block = 0;      // Plain, Inline: of its whole blocks
+  uint32_t tail_size = 0;        // Inline: bytes after the last whole block
+  uint64_t tail_offset = 0;      // Inline: in the scratch file
+  std::vector<uint32_t> chunks;  // Chunked: first block of each, or kHole
+};
+
+// The outside of a file: what stat(2) shows.
+struct Attributes {
+  uint16_t permissions = 0755;  // with set-id and sticky bits
+  uint32_t uid = 0;
+  uint32_t gid = 0;
+  int64_t mtime = 0;  // seconds
+  uint32_t mtime_nsec = 0;
+  std::vector<std::pair<std::string, Bytes>> xattrs;  // full names, sorted, only kept ones
+};
+
+// One inode. Hard links are several entries with one NodeId.
+struct Node {
+  Type type = Type::Regular;
+  Attributes attributes;
+  uint32_t links = 0;
+  uint64_t size = 0;
+  std::string target;                                   // Symlink
+  Extent extent;                                        // Regular
+  std::map<std::string, NodeId, std::less<>> children;  // Directory
+  NodeId parent = kRoot;                                // Directory
+};
+
+// Which extended attributes an image keeps: user.*, security.capability and POSIX ACLs. The rest
+// describes the host it came from (labels, overlay markers) and would mean something else in a
+// guest.
+bool keeps_xattr(std::string_view name);
+
+class Tree {
+ public:
+  Tree();
+
+  Node& node(NodeId id) { return nodes_[id]; }
+  const Node& node(NodeId id) const { return nodes_[id]; }
+  size_t node_count() const { return nodes_.size(); }
+  std::optional<NodeId> child(NodeId directory, std::string_view name) const;
+
+  // A node not yet in any directory.
+  NodeId add_node(Type type, Attributes attributes);
+  // Enters `id` as `name`; an existing entry is replaced. The caller has checked the name and that
+  // what is replaced is no directory with children.
+  void link(NodeId directory, std::string_view name, NodeId id);
+
+  // Bytes that names, targets, attributes and the nodes themselves take, roughly.
+  uint64_t metadata_bytes() const { return metadata_bytes_; }
+
+ private:
+  std::vector<Node> nodes_;
+  uint64_t metadata_bytes_ = 0;
+};
+
+}

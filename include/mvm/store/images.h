@@ -1,0 +1,125 @@
+#pragma once
+// The image store: read-only root file systems, addressed by the SHA-256 of their bytes, and the
+// names that people give them.
+//
+//   data/images/<digest>/root.erofs      what a sandbox maps read-only; shared by all of them
+//   data/images/<digest>/manifest.json   what it is and where it came from
+//   data/images/.tmp-XXXX/               an import under way; locked while its process lives
+//
+// An image appears by one rename of its finished, synced directory, so it exists whole or not at
+// all. Names are rows in state.db: name:tag -> digest.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mvm/store/paths.h"
+#include "mvm/sys/fd.h"
+
+namespace mvm::store {
+
+// The shortest part of a digest that may stand for it.
+inline constexpr size_t kMinDigestPrefix = 12;
+inline constexpr int kManifestVersion = 1;
+
+// "name" or "name:tag"; the tag is "latest" when there is none. Both parts follow name_complaint.
+struct ImageName {
+  std::string name;
+  std::string tag;
+  std::string text() const { return name + ":" + tag; }
+  bool operator==(const ImageName&) const = default;
+};
+// Throws Error{Invalid} with the complaint.
+ImageName parse_image_name(std::string_view text);
+
+// What a sandbox of this image runs by default; every part may be empty.
+struct ImageConfig {
+  std::vector<std::string> entrypoint;
+  std::vector<std::string> cmd;
+  std::vector<std::string> env;  // "NAME=value"
+  std::string user;
+  std::string workdir;
+  bool operator==(const ImageConfig&) const = default;
+};
+
+struct Manifest {
+  std::string name;         // name:tag it was first imported as
+  std::string created;      // RFC 3339, UTC
+  std::string source_kind;  // "directory", "tar"
+  std::string source_path;
+  std::string digest;          // of root.erofs, 64 hex digits
+  uint64_t size = 0;           // of root.erofs, bytes
+  uint64_t files = 0;          // inodes in it
+  uint64_t content_bytes = 0;  // sum of its files' sizes
+  ImageConfig config;
+};
+
+std::string manifest_to_json(const Manifest& manifest);
+// Throws Error{Invalid}; `where` names the file in the message.
+Manifest manifest_from_json(std::string_view json, std::string_view where);
+
+struct Image {
+  std::string digest;
+  std::string root;                // path of root.erofs
+  std::vector<std::string> names;  // name:tag, sorted; empty for an image that lost its name
+  Manifest manifest;
+};
+
+// A directory that becomes an image with Images::commit, or vanishes when dropped.
+class Staging {
+ public:
+  ~Staging();
+  Staging(Staging&&) noexcept = default;
+  Staging& operator=(Staging&&) = delete;
+  const std::string& path() const { return path_; }
+  std::string root() const { return path_ + "/root.erofs"; }
+
+ private:
+  friend class Images;
+  Staging(std::string path, sys::Fd lock) : path_(std::move(path)), lock_(std::move(lock)) {}
+  std::string path_;
+  sys::Fd lock_;
+};
+
+// One thread's view of the store; each thread makes its own. Any number of them, in any number of
+// processes, may work at once.
+class Images {
+ public:
+  // Opens state.db and brings the image tables up to date. ensure_data() must have run.
+  explicit Images(const Paths& paths);
+  ~Images();
+  Images(Images&&) noexcept;
+  Images& operator=(Images&&) noexcept;
+
+  std::vector<Image> list();  // by first name, then digest
+  // By name, name:tag, digest, or a unique prefix of a digest of at least kMinDigestPrefix digits.
+  std::optional<Image> find(std::string_view ref);
+  // The same; throws Error{NotFound} that names near misses. An ambiguous prefix is Conflict.
+  Image get(std::string_view ref);
+
+  Staging stage();
+  // Takes a staged root.erofs into the store under manifest.digest and points `name` at it. Where
+  // an image of that digest is there already, it is kept and the staged copy goes.
+  Image commit(Staging staging, const Manifest& manifest, const ImageName& name);
+  void set_name(const ImageName& name, std::string_view digest);
+
+  // `in_use` tells which sandboxes use a digest (ids or names, for the message). By name: the name
+  // goes, and the bytes with it when it was the last. By digest: all names and the bytes. Bytes in
+  // use are Conflict unless forced. Returns true when the bytes were removed.
+  using InUse = std::function<std::vector<std::string>(const std::string& digest)>;
+  bool remove(std::string_view ref, const InUse& in_use, bool force = false);
+
+  // What an interrupted import or removal left; a running import's directory is locked and stays.
+  // For the daemon's start. Returns how many went.
+  size_t remove_unfinished();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}
