@@ -1,0 +1,157 @@
+#pragma once
+// Messages besides exec and copy: the greeting, the envelope of End, and the small verbs that the
+// agent or the sandbox process answers.
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "mvm/base/bytes.h"
+#include "mvm/base/error.h"
+#include "mvm/proto/frame.h"
+
+namespace mvm::proto {
+
+inline constexpr size_t kMaxWord = 64;       // roles, verbs, states, versions
+inline constexpr size_t kMaxMessage = 4096;  // text for people
+inline constexpr size_t kMaxSandboxName = 64;
+
+// ---- greeting -------------------------------------------------------------------------------
+
+// The first frame of each side, on kConnectionStream. Versions that differ end the connection.
+struct Hello {
+  uint32_t version = kProtocolVersion;
+  std::string role;      // "agent", "sandbox", "client"
+  std::string software;  // version of the program, for people
+  bool operator==(const Hello&) const = default;
+
+  Bytes encode() const;
+  static std::optional<Hello> decode(ByteView payload);
+};
+
+// ---- envelopes ------------------------------------------------------------------------------
+
+// A Request that is its verb alone.
+Bytes encode_request(std::string_view verb);
+// The verb of any Request: where dispatch starts. A view into the payload.
+std::optional<std::string_view> request_verb(ByteView payload) noexcept;
+// The name of any Event.
+std::optional<std::string_view> event_name(ByteView payload) noexcept;
+
+struct ErrorReply {
+  Kind kind = Kind::Internal;  // travels by name; an unknown name is Internal
+  std::string message;         // the decoder cuts it at kMaxMessage
+  bool operator==(const ErrorReply&) const = default;
+};
+
+// Payloads of End. `result` is an encoded message, or empty for none.
+Bytes encode_ok(ByteView result = {});
+Bytes encode_error(const ErrorReply& error);
+
+struct End {
+  std::optional<ErrorReply> error;
+  ByteView result;  // without an error: what stood under "ok", for the verb's own decode
+
+  static std::optional<End> decode(ByteView payload);
+};
+
+// ---- verbs of the agent ---------------------------------------------------------------------
+
+inline constexpr std::string_view kPingVerb = "ping";  // End ok, no result
+inline constexpr std::string_view kInfoVerb = "info";  // End ok with AgentInfo
+
+struct AgentInfo {
+  std::string software;  // version of the agent
+  std::string kernel;    // release, as uname -r
+  uint64_t uptime_ms = 0;
+  uint64_t memory_total = 0;      // bytes
+  uint64_t memory_available = 0;  // bytes
+  uint32_t commands = 0;          // running now
+  bool operator==(const AgentInfo&) const = default;
+
+  Bytes encode() const;
+  static std::optional<AgentInfo> decode(ByteView item);
+};
+
+// Ends every process (TERM, after `grace` KILL), unmounts and powers off. End ok is sent before.
+inline constexpr std::string_view kShutdownVerb = "shutdown";
+struct ShutdownRequest {
+  std::chrono::milliseconds grace{1000};
+  bool operator==(const ShutdownRequest&) const = default;
+
+  Bytes encode() const;
+  static std::optional<ShutdownRequest> decode(ByteView payload);
+};
+
+// Sets the sandbox's clock. End ok, no result.
+inline constexpr std::string_view kSyncTimeVerb = "sync_time";
+struct SyncTimeRequest {
+  uint64_t unix_nanoseconds = 0;
+  bool operator==(const SyncTimeRequest&) const = default;
+
+  Bytes encode() const;
+  static std::optional<SyncTimeRequest> decode(ByteView payload);
+};
+
+// ---- verbs of the sandbox process -----------------------------------------------------------
+
+enum class EndReason {
+  Stopped,      // asked to
+  Exited,       // the guest powered off
+  Rebooted,     // the guest asked for a reboot
+  Panic,        // the guest's kernel gave up
+  Killed,       // asked to, without ceremony
+  Crashed,      // the monitor died
+  StartFailed,  // it never became ready
+  HostFault,    // the host lost something it needs
+};
+std::string_view end_reason_name(EndReason reason);  // "stopped", "start_failed", ...
+std::optional<EndReason> end_reason_from_name(std::string_view name);
+
+// How a sandbox ended: the result of "sandbox.wait", and the content of its exit record.
+struct SandboxEnd {
+  EndReason reason = EndReason::HostFault;
+  std::string detail;  // for people
+  bool operator==(const SandboxEnd&) const = default;
+
+  Bytes encode() const;
+  static std::optional<SandboxEnd> decode(ByteView item);
+};
+
+// End ok with no result once the agent serves; End error when the sandbox ends first.
+inline constexpr std::string_view kSandboxReadyVerb = "sandbox.ready";
+// End ok with SandboxEnd when the sandbox has ended.
+inline constexpr std::string_view kSandboxWaitVerb = "sandbox.wait";
+// End ok with SandboxStatus.
+inline constexpr std::string_view kSandboxStatusVerb = "sandbox.status";
+// Every verb that starts with this is answered by the sandbox process, all others by the agent.
+inline constexpr std::string_view kSandboxVerbPrefix = "sandbox.";
+
+struct SandboxStatus {
+  std::string id;
+  std::string name;
+  std::string state;         // "starting", "running", "stopping", "stopped"
+  uint32_t sandbox_pid = 0;  // on the host
+  uint32_t monitor_pid = 0;
+  uint64_t started_unix_ms = 0;
+  std::optional<SandboxEnd> end;
+  bool operator==(const SandboxStatus&) const = default;
+
+  Bytes encode() const;
+  static std::optional<SandboxStatus> decode(ByteView item);
+};
+
+// End ok with SandboxEnd when it has stopped.
+inline constexpr std::string_view kSandboxStopVerb = "sandbox.stop";
+struct StopRequest {
+  bool kill = false;                      // at once, without telling the guest
+  std::chrono::milliseconds grace{5000};  // for the guest to end by itself
+  bool operator==(const StopRequest&) const = default;
+
+  Bytes encode() const;
+  static std::optional<StopRequest> decode(ByteView payload);
+};
+
+}
