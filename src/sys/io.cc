@@ -51,6 +51,13 @@ void write_all(int fd, ByteView data) {
   }
 }
 
+size_t pread_some(int fd, std::span<std::byte> into, uint64_t offset) {
+  const ssize_t got = uninterrupted(
+      [&] { return ::pread(fd, into.data(), into.size(), static_cast<off_t>(offset)); });
+  if (got < 0) throw SystemError(errno, "reading");
+  return static_cast<size_t>(got);
+}
+
 bool pread_exact(int fd, std::span<std::byte> into, uint64_t offset) {
   while (!into.empty()) {
     const ssize_t got = uninterrupted(

@@ -23,6 +23,8 @@ std::optional<size_t> write_some(int fd, ByteView data);
 // Blocking descriptors: all of it. read_exact is false when the end came first.
 bool read_exact(int fd, std::span<std::byte> into);
 void write_all(int fd, ByteView data);
+// Regular files: what one pread gives, 0 at the end of the file.
+size_t pread_some(int fd, std::span<std::byte> into, uint64_t offset);
 bool pread_exact(int fd, std::span<std::byte> into, uint64_t offset);
 void pwrite_all(int fd, ByteView data, uint64_t offset);
 
