@@ -1,0 +1,30 @@
+#pragma once
+// What a user may decide about a sandbox, before it is known where each decision comes from.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace mvm::config {
+
+// One source of settings: a manifest, the environment, the command line, or the defaults. A member
+// without a value was not decided there.
+struct Settings {
+  std::optional<std::string> name;
+  std::optional<std::string> image;
+  std::optional<std::string> kernel;
+  std::optional<std::string> workdir;
+  std::optional<std::string> user;
+  std::optional<std::string> hostname;
+  std::optional<uint64_t> cpus;
+  std::optional<uint64_t> memory;  // bytes
+  std::optional<uint64_t> disk;    // bytes
+  std::optional<uint64_t> boot_timeout_ms;
+  std::optional<bool> ephemeral;
+  std::map<std::string, std::string> env;
+  std::map<std::string, std::string> labels;
+  bool operator==(const Settings&) const = default;
+};
+
+}

@@ -1,0 +1,263 @@
+// The rows, and what one value must look like. Ranges here are what a user is told at once; the
+// daemon checks again what arrives there.
+
+#include "mvm/config/schema.h"
+
+#include <algorithm>
+#include <array>
+
+#include "mvm/base/text.h"
+
+namespace mvm::config {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr uint64_t kGiB = uint64_t{1} << 30;
+constexpr uint64_t kTiB = uint64_t{1} << 40;
+
+using Complaint = std::optional<std::string>;
+
+Complaint check_name(std::string_view, std::string_view value) {
+  if (value.empty()) return std::nullopt;
+  return name_complaint(value);
+}
+
+Complaint check_image(std::string_view, std::string_view value) {
+  if (value.empty()) return "an image is needed; `mvm image ls` lists them";
+  if (value.size() > 255) return "must have at most 255 characters";
+  for (const char c : value)
+    if (c <= ' ' || c == 0x7f) return "must have no blanks or control characters";
+  return std::nullopt;
+}
+
+Complaint check_directory(std::string_view, std::string_view value) {
+  if (value.empty()) return std::nullopt;
+  if (value.front() != '/') return "must be an absolute path, such as \"/work\"";
+  if (value.size() > 4095) return "must have at most 4095 characters";
+  if (value.find('\0') != value.npos) return "must have no NUL character";
+  return std::nullopt;
+}
+
+Complaint check_user(std::string_view, std::string_view value) {
+  if (value.size() > 65) return "must have at most 65 characters";
+  for (const char c : value)
+    if (c <= ' ' || c == 0x7f || c == '/') return "must be a user name, a uid, or uid:gid";
+  return std::nullopt;
+}
+
+Complaint check_hostname(std::string_view, std::string_view value) {
+  if (value.empty()) return std::nullopt;
+  if (value.size() > 63) return "must have at most 63 characters";
+  const auto fine = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
+  };
+  if (!std::all_of(value.begin(), value.end(), fine) || value.front() == '-' || value.back() == '-')
+    return "must be letters, digits and inner '-'";
+  return std::nullopt;
+}
+
+using S = Settings;
+
+constexpr std::array kKeys = {
+    Key{"", "name", Type::Text, &S::name, "", "the folder's name", 0, 0, 1, check_name, "NAME",
+        "MVM_NAME",
+        "Name of the sandbox: 1 to 63 letters, digits, '.', '_', '-', starting with a letter or "
+        "digit."},
+    Key{"", "image", Type::Text, &S::image, "base", "", 0, 0, 1, check_image, "--image",
+        "MVM_IMAGE", "Image whose files the sandbox starts from. `mvm image ls` lists them."},
+    Key{"", "kernel", Type::Text, &S::kernel, "", "the host's default kernel", 0, 0, 1, check_name,
+        "--kernel", "MVM_KERNEL", "Guest kernel, by name. `mvm doctor` lists them."},
+    Key{"", "cpus", Type::Integer, &S::cpus, "1", "", 1, 32, 1, nullptr, "--cpus", "MVM_CPUS",
+        "Virtual CPUs."},
+    Key{"", "mem", Type::Size, &S::memory, "512M", "", 64 * kMiB, 512 * kGiB, kMiB, nullptr,
+        "--memory", "MVM_MEM",
+        "Memory of the sandbox, in whole MiB. The host gives it as it is touched."},
+    Key{"", "disk", Type::Size, &S::disk, "8G", "", 64 * kMiB, 16 * kTiB, kMiB, nullptr,
+        "--disk-size", "MVM_DISK",
+        "Most that the sandbox may write over its image, in whole MiB. The host's file grows as "
+        "it is "
+        "written."},
+    Key{"", "workdir", Type::Text, &S::workdir, "", "the image's directory", 0, 0, 1,
+        check_directory, "--workdir", "", "Directory in which commands start."},
+    Key{"", "user", Type::Text, &S::user, "", "the image's user", 0, 0, 1, check_user, "--user", "",
+        "User that commands run as: a name, a uid, or uid:gid."},
+    Key{"", "hostname", Type::Text, &S::hostname, "", "the sandbox's name", 0, 0, 1, check_hostname,
+        "--hostname", "", "Host name inside the sandbox."},
+    Key{"", "env", Type::TextTable, &S::env, "", "", 0, 0, 1, env_complaint, "--env", "",
+        "Environment of every command, on top of the image's. `mvm exec --env` adds to it."},
+    Key{"", "labels", Type::TextTable, &S::labels, "", "", 0, 0, 1, label_complaint, "--label", "",
+        "Labels to find the sandbox by. mvm keeps and prints them, and does nothing else with "
+        "them."},
+    Key{"sandbox", "ephemeral", Type::Boolean, &S::ephemeral, "false", "", 0, 0, 1, nullptr, "--rm",
+        "", "Remove the sandbox, with everything it wrote, when it ends."},
+    Key{"sandbox", "boot_timeout", Type::Duration, &S::boot_timeout_ms, "60s", "", 1000, 3'600'000,
+        1, nullptr, "--boot-timeout", "MVM_BOOT_TIMEOUT",
+        "How long the sandbox may take to answer after its start."},
+};
+
+constexpr std::string_view kNoNetwork = "a sandbox of this version of mvm has no network at all";
+constexpr std::string_view kNotYet = "this version of mvm does not support it";
+
+constexpr std::array kLaterKeys = {
+    LaterKey{"", "flake", kNotYet},
+    LaterKey{"", "profile", kNotYet},
+    LaterKey{"", "data_disk", kNotYet},
+    LaterKey{"", "network", kNoNetwork},
+    LaterKey{"", "pii", kNoNetwork},
+    LaterKey{"", "secrets", kNotYet},
+    LaterKey{"", "limits",
+             "this version of mvm does not support it; 'disk' bounds what a sandbox "
+             "may write, and `mvm exec --timeout` how long a command may run"},
+    LaterKey{"sandbox", "ttl", kNotYet},
+    LaterKey{"sandbox", "idle_timeout", kNotYet},
+    LaterKey{"sandbox", "retention", kNotYet},
+};
+
+std::string format_kept(const Key& key, uint64_t value) {
+  if (key.type == Type::Size) return format_size(value);
+  if (key.type == Type::Duration) return format_duration_ms(value);
+  return std::to_string(value);
+}
+
+Complaint set_number(const Key& key, std::optional<uint64_t> Settings::* member,
+                     std::string_view text, Settings& settings) {
+  std::optional<uint64_t> value;
+  std::string_view what = "an integer";
+  if (key.type == Type::Size) {
+    value = parse_size(text);
+    what = "a size such as \"768M\" or \"2G\"";
+  } else if (key.type == Type::Duration) {
+    value = parse_duration_ms(text);
+    what = "a duration such as \"30s\" or \"1m30s\"";
+  } else {
+    value = parse_u64(text);
+  }
+  if (!value) return "must be " + std::string(what) + ", not '" + printable(text, 40) + "'";
+  if (*value < key.minimum || *value > key.maximum)
+    return "must be from " + format_kept(key, key.minimum) + " to " +
+           format_kept(key, key.maximum) + ", not " + format_kept(key, *value);
+  if (*value % key.multiple != 0)
+    return "must be a multiple of " + format_kept(key, key.multiple) + ", not " +
+           std::to_string(*value) + " bytes";
+  settings.*member = *value;
+  return std::nullopt;
+}
+
+Complaint set_boolean(std::optional<bool> Settings::* member, std::string_view text,
+                      Settings& settings) {
+  if (text != "true" && text != "false")
+    return "must be true or false, not '" + printable(text, 40) + "'";
+  settings.*member = text == "true";
+  return std::nullopt;
+}
+
+// The shortest spelling that gives the same number back.
+std::string written_size(uint64_t bytes) {
+  static constexpr std::string_view kUnits = "KMGT";
+  std::string unit;
+  for (const char next : kUnits) {
+    if (bytes == 0 || bytes % 1024 != 0) break;
+    bytes /= 1024;
+    unit = next;
+  }
+  return std::to_string(bytes) + unit;
+}
+
+std::string written_duration(uint64_t milliseconds) {
+  if (milliseconds % 1000 != 0) return std::to_string(milliseconds) + "ms";
+  return std::to_string(milliseconds / 1000) + "s";
+}
+
+}
+
+std::string Key::path() const {
+  return table.empty() ? std::string(name) : std::string(table) + "." + std::string(name);
+}
+
+std::span<const Key> keys() { return kKeys; }
+std::span<const LaterKey> later_keys() { return kLaterKeys; }
+
+const Key* find_key(std::string_view table, std::string_view name) {
+  for (const Key& key : kKeys)
+    if (key.table == table && key.name == name) return &key;
+  return nullptr;
+}
+
+Complaint env_complaint(std::string_view name, std::string_view value) {
+  if (name.empty()) return "a variable needs a name";
+  if (name.size() > 255) return "a variable's name has at most 255 characters";
+  for (const char c : name)
+    if (c == '=' || c <= ' ' || c == 0x7f)
+      return "a variable's name has no '=', blanks or control characters";
+  if (value.find('\0') != value.npos) return "a variable has no NUL character";
+  if (value.size() > kMaxEnvValue)
+    return "a variable has at most " + format_size(kMaxEnvValue) + ", not " +
+           std::to_string(value.size()) + " bytes";
+  return std::nullopt;
+}
+
+Complaint label_complaint(std::string_view name, std::string_view value) {
+  if (auto complaint = name_complaint(name)) return "as a label: " + *complaint;
+  if (value.size() > kMaxLabelValue)
+    return "a label has at most " + std::to_string(kMaxLabelValue) + " bytes, not " +
+           std::to_string(value.size());
+  for (const char c : value)
+    if ((c >= 0 && c < ' ') || c == 0x7f) return "a label has no control characters";
+  return std::nullopt;
+}
+
+Complaint set_from_text(const Key& key, std::string_view text, Settings& settings) {
+  if (const auto* number = std::get_if<std::optional<uint64_t> Settings::*>(&key.target))
+    return set_number(key, *number, text, settings);
+  if (const auto* flag = std::get_if<std::optional<bool> Settings::*>(&key.target))
+    return set_boolean(*flag, text, settings);
+  if (const auto* word = std::get_if<std::optional<std::string> Settings::*>(&key.target)) {
+    if (key.check != nullptr)
+      if (auto complaint = key.check(key.name, text)) return complaint;
+    settings.** word = std::string(text);
+    return std::nullopt;
+  }
+  return "is a table";
+}
+
+std::optional<std::string> written_value(const Key& key, const Settings& settings) {
+  if (const auto* number = std::get_if<std::optional<uint64_t> Settings::*>(&key.target)) {
+    const auto& value = settings.**number;
+    if (!value) return std::nullopt;
+    if (key.type == Type::Size) return '"' + written_size(*value) + '"';
+    if (key.type == Type::Duration) return '"' + written_duration(*value) + '"';
+    return std::to_string(*value);
+  }
+  if (const auto* flag = std::get_if<std::optional<bool> Settings::*>(&key.target)) {
+    const auto& value = settings.**flag;
+    if (!value) return std::nullopt;
+    return *value ? "true" : "false";
+  }
+  if (const auto* word = std::get_if<std::optional<std::string> Settings::*>(&key.target)) {
+    const auto& value = settings.**word;
+    if (!value) return std::nullopt;
+    return quoted(*value);
+  }
+  return std::nullopt;
+}
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (c == '\n') {
+      out += "\\n";
+    } else if (c == '\t') {
+      out += "\\t";
+    } else if ((c >= 0 && c < ' ') || c == 0x7f) {
+      out += "\\u00" + hex(std::as_bytes(std::span(&c, 1)));
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+}

@@ -1,0 +1,281 @@
+// What mvm.toml means, and what a wrong one is told.
+
+#include "mvm/config/manifest.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "mvm/base/error.h"
+
+namespace mvm::config {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+std::vector<std::string> complaints(std::string_view text) {
+  std::vector<std::string> out;
+  for (const Complaint& complaint : parse_manifest(text).complaints)
+    out.push_back(complaint.text("mvm.toml"));
+  return out;
+}
+
+TEST(Manifest, GivesTypedSettings) {
+  const Parsed parsed = parse_manifest(R"(
+name = "agent-sandbox"
+image = "python"
+kernel = "tuned"
+cpus = 2
+mem = "768M"
+disk = "2G"
+workdir = "/work"
+user = "agent"
+hostname = "box"
+
+[env]
+PYTHONUNBUFFERED = "1"
+
+[labels]
+team = "search"
+
+[sandbox]
+ephemeral = true
+boot_timeout = "1m30s"
+)");
+  EXPECT_THAT(parsed.complaints, IsEmpty());
+  Settings expected;
+  expected.name = "agent-sandbox";
+  expected.image = "python";
+  expected.kernel = "tuned";
+  expected.cpus = 2;
+  expected.memory = uint64_t{768} << 20;
+  expected.disk = uint64_t{2} << 30;
+  expected.workdir = "/work";
+  expected.user = "agent";
+  expected.hostname = "box";
+  expected.env = {{"PYTHONUNBUFFERED", "1"}};
+  expected.labels = {{"team", "search"}};
+  expected.ephemeral = true;
+  expected.boot_timeout_ms = 90'000;
+  EXPECT_EQ(parsed.settings, expected);
+}
+
+TEST(Manifest, AnEmptyFileDecidesNothing) {
+  EXPECT_EQ(parse_manifest("").settings, Settings{});
+  EXPECT_THAT(complaints(""), IsEmpty());
+  EXPECT_THAT(complaints("# only a comment\r\n"), IsEmpty());
+}
+
+TEST(Manifest, AnEmptyStringIsTheSameAsNoLine) {
+  const Parsed parsed = parse_manifest("kernel = \"\"\nworkdir = \"\"\nuser = \"\"\n");
+  EXPECT_THAT(parsed.complaints, IsEmpty());
+  EXPECT_EQ(parsed.settings, Settings{});
+}
+
+TEST(Manifest, UnknownKeyNamesTheNearest) {
+  EXPECT_THAT(complaints("name = \"a\"\n  memm = \"1G\"\n"),
+              ElementsAre("mvm.toml:2:3: unknown key 'memm'; did you mean 'mem'?"));
+  EXPECT_THAT(complaints("[sandbox]\nephemeral_ = true\n"),
+              ElementsAre("mvm.toml:2:1: unknown key 'ephemeral_' in [sandbox]; did you mean "
+                          "'ephemeral'?"));
+  EXPECT_THAT(complaints("[sandboxes]\n"),
+              ElementsAre("mvm.toml:1:2: unknown key 'sandboxes'; did you mean 'sandbox'?"));
+}
+
+TEST(Manifest, KeyInTheWrongTableIsToldWhereItBelongs) {
+  EXPECT_THAT(complaints("[sandbox]\ncpus = 2\n"),
+              ElementsAre("mvm.toml:2:1: unknown key 'cpus' in [sandbox]; it belongs to the top of "
+                          "the file"));
+  EXPECT_THAT(complaints("boot_timeout = \"3s\"\n"),
+              ElementsAre("mvm.toml:1:1: unknown key 'boot_timeout'; it belongs to [sandbox]"));
+}
+
+TEST(Manifest, WrongTypeIsNamed) {
+  EXPECT_THAT(complaints("cpus = \"two\"\n"),
+              ElementsAre("mvm.toml:1:8: 'cpus' must be an integer, not a string"));
+  EXPECT_THAT(complaints("cpus = 1.5\n"),
+              ElementsAre("mvm.toml:1:8: 'cpus' must be an integer, not a float"));
+  EXPECT_THAT(
+      complaints("mem = 768\n"),
+      ElementsAre("mvm.toml:1:7: 'mem' must be a size in quotes such as \"768M\", not an integer"));
+  EXPECT_THAT(complaints("name = true\n"),
+              ElementsAre("mvm.toml:1:8: 'name' must be a string, not a boolean"));
+  EXPECT_THAT(complaints("env = [\"A=1\"]\n"),
+              ElementsAre("mvm.toml:1:7: 'env' must be a table, not an array"));
+  EXPECT_THAT(complaints("[env]\nPORT = 80\n"),
+              ElementsAre("mvm.toml:2:8: 'env.PORT' must be a string, not an integer"));
+  EXPECT_THAT(complaints("sandbox = 3\n"),
+              ElementsAre("mvm.toml:1:11: 'sandbox' must be a table, not an integer"));
+  EXPECT_THAT(complaints("[sandbox]\nephemeral = 1979-05-27\n"),
+              ElementsAre("mvm.toml:2:13: 'ephemeral' must be true or false, not a date"));
+  EXPECT_THAT(complaints("[cpus]\nx = 1\n"),
+              ElementsAre(HasSubstr("'cpus' must be an integer, not a table")));
+}
+
+TEST(Manifest, RangesHoldAtTheirBounds) {
+  EXPECT_THAT(complaints("cpus = 1\n"), IsEmpty());
+  EXPECT_THAT(complaints("cpus = 32\n"), IsEmpty());
+  EXPECT_THAT(complaints("cpus = 0\n"),
+              ElementsAre("mvm.toml:1:8: 'cpus' must be from 1 to 32, not 0"));
+  EXPECT_THAT(complaints("cpus = 33\n"),
+              ElementsAre("mvm.toml:1:8: 'cpus' must be from 1 to 32, not 33"));
+  EXPECT_THAT(complaints("cpus = -1\n"),
+              ElementsAre("mvm.toml:1:8: 'cpus' must be from 1 to 32, not -1"));
+  EXPECT_THAT(complaints("mem = \"64M\"\n"), IsEmpty());
+  EXPECT_THAT(complaints("mem = \"512G\"\n"), IsEmpty());
+  EXPECT_THAT(complaints("mem = \"63M\"\n"),
+              ElementsAre("mvm.toml:1:7: 'mem' must be from 64 MiB to 512 GiB, not 63 MiB"));
+  EXPECT_THAT(complaints("mem = \"513G\"\n"),
+              ElementsAre("mvm.toml:1:7: 'mem' must be from 64 MiB to 512 GiB, not 513 GiB"));
+  EXPECT_THAT(complaints("mem = \"68157441\"\n"),
+              ElementsAre("mvm.toml:1:7: 'mem' must be a multiple of 1 MiB, not 68157441 bytes"));
+  EXPECT_THAT(complaints("[sandbox]\nboot_timeout = \"999ms\"\n"),
+              ElementsAre("mvm.toml:2:16: 'boot_timeout' must be from 1s to 1h0m, not 999ms"));
+}
+
+TEST(Manifest, BadTextIsToldWhatIsRight) {
+  EXPECT_THAT(complaints("mem = \"lots\"\n"),
+              ElementsAre("mvm.toml:1:7: 'mem' must be a size such as \"768M\" or \"2G\", not "
+                          "'lots'"));
+  EXPECT_THAT(complaints("mem = \"99999999999999999999G\"\n"),
+              ElementsAre(HasSubstr("'mem' must be a size")));
+  EXPECT_THAT(complaints("[sandbox]\nboot_timeout = \"soon\"\n"),
+              ElementsAre("mvm.toml:2:16: 'boot_timeout' must be a duration such as \"30s\" or "
+                          "\"1m30s\", not 'soon'"));
+  EXPECT_THAT(complaints("name = \"../etc\"\n"),
+              ElementsAre("mvm.toml:1:8: 'name' a name starts with a letter or digit"));
+  EXPECT_THAT(complaints("name = \"" + std::string(64, 'a') + "\"\n"),
+              ElementsAre(HasSubstr("the name has 64 characters; the most is 63")));
+  EXPECT_THAT(complaints("workdir = \"work\"\n"),
+              ElementsAre("mvm.toml:1:11: 'workdir' must be an absolute path, such as \"/work\""));
+  EXPECT_THAT(complaints("image = \"\"\n"), ElementsAre(HasSubstr("'image' an image is needed")));
+  EXPECT_THAT(complaints("hostname = \"-x\"\n"),
+              ElementsAre("mvm.toml:1:12: 'hostname' must be letters, digits and inner '-'"));
+  EXPECT_THAT(complaints("user = \"a/b\"\n"),
+              ElementsAre("mvm.toml:1:8: 'user' must be a user name, a uid, or uid:gid"));
+}
+
+TEST(Manifest, ReportsEveryComplaintInFileOrder) {
+  EXPECT_THAT(complaints("memm = \"1G\"\ncpus = \"two\"\nname = \"/\"\n"),
+              ElementsAre(HasSubstr("mvm.toml:1:1: unknown key 'memm'"),
+                          HasSubstr("mvm.toml:2:8: 'cpus'"), HasSubstr("mvm.toml:3:8: 'name'")));
+}
+
+TEST(Manifest, SyntaxErrorsHaveTheirPlace) {
+  EXPECT_THAT(complaints("cpus = 2\nmem = \n"), ElementsAre(HasSubstr("mvm.toml:2:7: ")));
+  EXPECT_THAT(complaints("cpus = 2\ncpus = 3\n"),
+              ElementsAre(testing::AllOf(HasSubstr("mvm.toml:2:"), HasSubstr("cpus"))));
+  EXPECT_THAT(complaints("name = \"a\xff\"\n"), ElementsAre(HasSubstr("mvm.toml:1:")));
+  EXPECT_THAT(complaints("a = " + std::string(1000, '[')), SizeIs(1));
+}
+
+TEST(Manifest, ComplaintsCarryNoControlBytes) {
+  for (const std::string text :
+       {"\"\\u001b[31m\" = 1\n", "name = \"\\u001b[31m\"\n", "mem = \"\\u001b]0;x\"\n",
+        "[env]\n\"a\\u001b\" = 1\n", "[env]\n\"a\\u001b\" = \"1\"\n", "x\x1b = 1\n"})
+    for (const std::string& complaint : complaints(text))
+      EXPECT_EQ(complaint.find('\x1b'), std::string::npos) << complaint;
+}
+
+TEST(Manifest, LaterNamesAreRefusedNeverIgnored) {
+  EXPECT_THAT(complaints("[network]\nallow_hosts = [\"example.org\"]\n"),
+              ElementsAre("mvm.toml:1:2: 'network': a sandbox of this version of mvm has no "
+                          "network at all"));
+  EXPECT_THAT(complaints("[network.ai]\nmetering = true\n"), ElementsAre(HasSubstr("'network'")));
+  for (const LaterKey& later : later_keys()) {
+    const std::string text = (later.table.empty() ? "" : "[" + std::string(later.table) + "]\n") +
+                             std::string(later.name) + " = \"x\"\n";
+    EXPECT_THAT(complaints(text), ElementsAre(HasSubstr(std::string(later.why)))) << text;
+  }
+}
+
+TEST(Manifest, SizeIsBounded) {
+  std::string text = "cpus = 2\n#";
+  text.resize(kMaxManifest, 'x');
+  EXPECT_THAT(complaints(text), IsEmpty());
+  text += 'x';
+  EXPECT_THAT(complaints(text), ElementsAre("mvm.toml: a manifest has at most 1 MiB, not 1048577 "
+                                            "bytes"));
+}
+
+TEST(Manifest, TablesAreBounded) {
+  const auto with_entries = [](size_t count) {
+    std::string text = "[env]\n";
+    for (size_t i = 0; i < count; ++i) text += "V" + std::to_string(i) + " = \"1\"\n";
+    return text;
+  };
+  EXPECT_THAT(complaints(with_entries(kMaxTableEntries)), IsEmpty());
+  EXPECT_THAT(complaints(with_entries(kMaxTableEntries + 1)),
+              ElementsAre(HasSubstr("'env' has 257 entries; the most is 256")));
+  EXPECT_THAT(complaints("[env]\nA = \"" + std::string(kMaxEnvValue, 'x') + "\"\n"), IsEmpty());
+  EXPECT_THAT(complaints("[env]\nA = \"" + std::string(kMaxEnvValue + 1, 'x') + "\"\n"),
+              ElementsAre(HasSubstr("at most 32 KiB")));
+  EXPECT_THAT(complaints("[labels]\na = \"" + std::string(kMaxLabelValue + 1, 'x') + "\"\n"),
+              ElementsAre(HasSubstr("at most 255 bytes")));
+  std::string many;
+  for (int i = 0; i < 300; ++i) many += "k" + std::to_string(i) + "qqqqq = 1\n";
+  EXPECT_THAT(complaints(many), SizeIs(kMaxComplaints));
+}
+
+TEST(Manifest, ReadThrowsAllComplaintsAtOnce) {
+  try {
+    read_manifest("memm = 1\ncpus = 0\n", "box.toml");
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), Kind::Invalid);
+    EXPECT_EQ(error.message(),
+              "box.toml:1:1: unknown key 'memm'; did you mean 'mem'?\n"
+              "box.toml:2:8: 'cpus' must be from 1 to 32, not 0");
+  }
+}
+
+TEST(Environment, SetsWhatItNames) {
+  const Settings settings = settings_from_environment([](std::string_view name) {
+    return name == "MVM_CPUS" ? std::optional<std::string>("4") : std::nullopt;
+  });
+  Settings expected;
+  expected.cpus = 4;
+  EXPECT_EQ(settings, expected);
+}
+
+TEST(Environment, ComplaintNamesTheVariable) {
+  try {
+    settings_from_environment([](std::string_view name) {
+      return name == "MVM_MEM" ? std::optional<std::string>("1X") : std::nullopt;
+    });
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "MVM_MEM must be a size such as \"768M\" or \"2G\", not '1X'");
+  }
+}
+
+TEST(Resolve, FirstLayerWinsAndTablesMerge) {
+  Settings flags, file;
+  flags.cpus = 4;
+  flags.env = {{"A", "flag"}};
+  file.cpus = 2;
+  file.image = "python";
+  file.env = {{"A", "file"}, {"B", "file"}};
+  const std::vector<Layer> layers = {
+      {"command line", flags}, {"mvm.toml", file}, {"default", default_settings()}};
+  const Resolved resolved = resolve(layers);
+  EXPECT_EQ(resolved.settings.cpus, 4U);
+  EXPECT_EQ(resolved.settings.image, "python");
+  EXPECT_EQ(resolved.settings.memory, uint64_t{512} << 20);
+  EXPECT_THAT(resolved.settings.env,
+              ElementsAre(testing::Pair("A", "flag"), testing::Pair("B", "file")));
+  const auto origin_of = [&](std::string_view name) {
+    for (size_t i = 0; i < keys().size(); ++i)
+      if (keys()[i].name == name) return resolved.origins.at(i);
+    return std::string("no such key");
+  };
+  EXPECT_EQ(origin_of("cpus"), "command line");
+  EXPECT_EQ(origin_of("image"), "mvm.toml");
+  EXPECT_EQ(origin_of("mem"), "default");
+  EXPECT_EQ(origin_of("user"), "");
+}
+
+}
+}
