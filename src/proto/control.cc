@@ -24,7 +24,7 @@ Bytes Hello::encode() const {
   return out;
 }
 
-std::optional<Hello> Hello::decode(ByteView payload) {
+std::optional<Hello> Hello::decode(ByteView payload) noexcept {
   CborReader in(payload);
   Hello hello;
   bool complete = false;
@@ -112,7 +112,7 @@ static ErrorReply read_error(CborReader& in) {
   return error;
 }
 
-std::optional<End> End::decode(ByteView payload) {
+std::optional<End> End::decode(ByteView payload) noexcept {
   CborReader in(payload);
   End end;
   for (Fields field(in); field.next();) {
@@ -144,7 +144,7 @@ Bytes AgentInfo::encode() const {
   return out;
 }
 
-std::optional<AgentInfo> AgentInfo::decode(ByteView item) {
+std::optional<AgentInfo> AgentInfo::decode(ByteView item) noexcept {
   CborReader in(item);
   AgentInfo info;
   for (Fields field(in); field.next();) {
@@ -177,7 +177,7 @@ Bytes ShutdownRequest::encode() const {
   return out;
 }
 
-std::optional<ShutdownRequest> ShutdownRequest::decode(ByteView payload) {
+std::optional<ShutdownRequest> ShutdownRequest::decode(ByteView payload) noexcept {
   CborReader in(payload);
   ShutdownRequest request;
   for (Fields field(in); field.next();) {
@@ -200,7 +200,7 @@ Bytes SyncTimeRequest::encode() const {
   return out;
 }
 
-std::optional<SyncTimeRequest> SyncTimeRequest::decode(ByteView payload) {
+std::optional<SyncTimeRequest> SyncTimeRequest::decode(ByteView payload) noexcept {
   CborReader in(payload);
   SyncTimeRequest request;
   bool complete = false;
@@ -260,7 +260,7 @@ Bytes SandboxEnd::encode() const {
   return out;
 }
 
-std::optional<SandboxEnd> SandboxEnd::decode(ByteView item) {
+std::optional<SandboxEnd> SandboxEnd::decode(ByteView item) noexcept {
   CborReader in(item);
   SandboxEnd end = read_end(in);
   return finished(in, std::move(end));
@@ -284,7 +284,7 @@ Bytes SandboxStatus::encode() const {
   return out;
 }
 
-std::optional<SandboxStatus> SandboxStatus::decode(ByteView item) {
+std::optional<SandboxStatus> SandboxStatus::decode(ByteView item) noexcept {
   CborReader in(item);
   SandboxStatus status;
   for (Fields field(in); field.next();) {
@@ -321,7 +321,7 @@ Bytes StopRequest::encode() const {
   return out;
 }
 
-std::optional<StopRequest> StopRequest::decode(ByteView payload) {
+std::optional<StopRequest> StopRequest::decode(ByteView payload) noexcept {
   CborReader in(payload);
   StopRequest request;
   for (Fields field(in); field.next();) {

@@ -167,7 +167,7 @@ Bytes PutRequest::encode() const {
   return out;
 }
 
-std::optional<PutRequest> PutRequest::decode(ByteView payload) {
+std::optional<PutRequest> PutRequest::decode(ByteView payload) noexcept {
   CborReader in(payload);
   PutRequest request;
   for (Fields field(in); field.next();) {
@@ -201,7 +201,7 @@ Bytes GetRequest::encode() const {
   return out;
 }
 
-std::optional<GetRequest> GetRequest::decode(ByteView payload) {
+std::optional<GetRequest> GetRequest::decode(ByteView payload) noexcept {
   CborReader in(payload);
   GetRequest request;
   for (Fields field(in); field.next();) {
@@ -228,7 +228,7 @@ Bytes CopyResult::encode() const {
   return out;
 }
 
-std::optional<CopyResult> CopyResult::decode(ByteView item) {
+std::optional<CopyResult> CopyResult::decode(ByteView item) noexcept {
   CborReader in(item);
   CopyResult result;
   for (Fields field(in); field.next();) {

@@ -55,7 +55,7 @@ Bytes ExecRequest::encode() const {
   return out;
 }
 
-std::optional<ExecRequest> ExecRequest::decode(ByteView payload) {
+std::optional<ExecRequest> ExecRequest::decode(ByteView payload) noexcept {
   CborReader in(payload);
   ExecRequest request;
   for (Fields field(in); field.next();) {
@@ -104,7 +104,7 @@ Bytes ExecStarted::encode() const {
   return out;
 }
 
-std::optional<ExecStarted> ExecStarted::decode(ByteView payload) {
+std::optional<ExecStarted> ExecStarted::decode(ByteView payload) noexcept {
   CborReader in(payload);
   ExecStarted started;
   for (Fields field(in); field.next();) {
@@ -132,7 +132,7 @@ Bytes ExecResult::encode() const {
   return out;
 }
 
-std::optional<ExecResult> ExecResult::decode(ByteView item) {
+std::optional<ExecResult> ExecResult::decode(ByteView item) noexcept {
   CborReader in(item);
   ExecResult result;
   bool complete = false;

@@ -28,7 +28,7 @@ struct Hello {
   bool operator==(const Hello&) const = default;
 
   Bytes encode() const;
-  static std::optional<Hello> decode(ByteView payload);
+  static std::optional<Hello> decode(ByteView payload) noexcept;
 };
 
 // ---- envelopes ------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ struct End {
   std::optional<ErrorReply> error;
   ByteView result;  // without an error: what stood under "ok", for the verb's own decode
 
-  static std::optional<End> decode(ByteView payload);
+  static std::optional<End> decode(ByteView payload) noexcept;
 };
 
 // ---- verbs of the agent ---------------------------------------------------------------------
@@ -72,7 +72,7 @@ struct AgentInfo {
   bool operator==(const AgentInfo&) const = default;
 
   Bytes encode() const;
-  static std::optional<AgentInfo> decode(ByteView item);
+  static std::optional<AgentInfo> decode(ByteView item) noexcept;
 };
 
 // Ends every process (TERM, after `grace` KILL), unmounts and powers off. End ok is sent before.
@@ -82,7 +82,7 @@ struct ShutdownRequest {
   bool operator==(const ShutdownRequest&) const = default;
 
   Bytes encode() const;
-  static std::optional<ShutdownRequest> decode(ByteView payload);
+  static std::optional<ShutdownRequest> decode(ByteView payload) noexcept;
 };
 
 // Sets the sandbox's clock. End ok, no result.
@@ -92,7 +92,7 @@ struct SyncTimeRequest {
   bool operator==(const SyncTimeRequest&) const = default;
 
   Bytes encode() const;
-  static std::optional<SyncTimeRequest> decode(ByteView payload);
+  static std::optional<SyncTimeRequest> decode(ByteView payload) noexcept;
 };
 
 // ---- verbs of the sandbox process -----------------------------------------------------------
@@ -117,7 +117,7 @@ struct SandboxEnd {
   bool operator==(const SandboxEnd&) const = default;
 
   Bytes encode() const;
-  static std::optional<SandboxEnd> decode(ByteView item);
+  static std::optional<SandboxEnd> decode(ByteView item) noexcept;
 };
 
 // End ok with no result once the agent serves; End error when the sandbox ends first.
@@ -140,7 +140,7 @@ struct SandboxStatus {
   bool operator==(const SandboxStatus&) const = default;
 
   Bytes encode() const;
-  static std::optional<SandboxStatus> decode(ByteView item);
+  static std::optional<SandboxStatus> decode(ByteView item) noexcept;
 };
 
 // End ok with SandboxEnd when it has stopped.
@@ -151,7 +151,7 @@ struct StopRequest {
   bool operator==(const StopRequest&) const = default;
 
   Bytes encode() const;
-  static std::optional<StopRequest> decode(ByteView payload);
+  static std::optional<StopRequest> decode(ByteView payload) noexcept;
 };
 
 }

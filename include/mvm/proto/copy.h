@@ -93,7 +93,7 @@ struct PutRequest {
   bool operator==(const PutRequest&) const = default;
 
   Bytes encode() const;
-  static std::optional<PutRequest> decode(ByteView payload);
+  static std::optional<PutRequest> decode(ByteView payload) noexcept;
 };
 
 inline constexpr std::string_view kGetVerb = "get";
@@ -103,7 +103,7 @@ struct GetRequest {
   bool operator==(const GetRequest&) const = default;
 
   Bytes encode() const;
-  static std::optional<GetRequest> decode(ByteView payload);
+  static std::optional<GetRequest> decode(ByteView payload) noexcept;
 };
 
 struct CopyResult {
@@ -113,7 +113,7 @@ struct CopyResult {
   bool operator==(const CopyResult&) const = default;
 
   Bytes encode() const;
-  static std::optional<CopyResult> decode(ByteView item);
+  static std::optional<CopyResult> decode(ByteView item) noexcept;
 };
 
 }

@@ -46,7 +46,7 @@ struct ExecRequest {
   bool operator==(const ExecRequest&) const = default;
 
   Bytes encode() const;
-  static std::optional<ExecRequest> decode(ByteView payload);
+  static std::optional<ExecRequest> decode(ByteView payload) noexcept;
 };
 
 inline constexpr std::string_view kStartedEvent = "started";
@@ -55,7 +55,7 @@ struct ExecStarted {
   bool operator==(const ExecStarted&) const = default;
 
   Bytes encode() const;
-  static std::optional<ExecStarted> decode(ByteView payload);
+  static std::optional<ExecStarted> decode(ByteView payload) noexcept;
 };
 
 // What stands under "ok" in the End of an exec. A time-out is a result, not an error.
@@ -67,7 +67,7 @@ struct ExecResult {
   bool operator==(const ExecResult&) const = default;
 
   Bytes encode() const;
-  static std::optional<ExecResult> decode(ByteView item);
+  static std::optional<ExecResult> decode(ByteView item) noexcept;
 };
 
 }
