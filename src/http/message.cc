@@ -1,0 +1,172 @@
+#include "mvm/http/message.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "mvm/base/error.h"
+
+namespace mvm::http {
+
+static char lower(char c) noexcept {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+bool same_name(std::string_view a, std::string_view b) noexcept {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return lower(x) == lower(y); });
+}
+
+const std::string* find(const Headers& headers, std::string_view name) noexcept {
+  for (const Header& header : headers)
+    if (same_name(header.name, name)) return &header.value;
+  return nullptr;
+}
+
+size_t count(const Headers& headers, std::string_view name) noexcept {
+  return static_cast<size_t>(
+      std::count_if(headers.begin(), headers.end(),
+                    [&](const Header& header) { return same_name(header.name, name); }));
+}
+
+static std::string_view trimmed(std::string_view text) noexcept {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+bool has_token(const Headers& headers, std::string_view name, std::string_view token) noexcept {
+  for (const Header& header : headers) {
+    if (!same_name(header.name, name)) continue;
+    std::string_view rest = header.value;
+    while (true) {
+      const size_t comma = rest.find(',');
+      if (same_name(trimmed(rest.substr(0, comma)), token)) return true;
+      if (comma == std::string_view::npos) break;
+      rest.remove_prefix(comma + 1);
+    }
+  }
+  return false;
+}
+
+bool keeps_alive(int minor, const Headers& headers) noexcept {
+  if (has_token(headers, "connection", "close")) return false;
+  return minor >= 1 || has_token(headers, "connection", "keep-alive");
+}
+
+bool is_token(std::string_view text) noexcept {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
+  });
+}
+
+bool is_field_value(std::string_view text) noexcept {
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte == '\t' || (byte >= 0x20 && byte != 0x7f);
+  });
+}
+
+// RFC 3986 has no place for these in a URI; '{', '|' and '}' it has not either, but real clients
+// send them and no reader takes them for something else.
+bool is_target(std::string_view text) noexcept {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return c > 0x20 && c < 0x7f && std::string_view("\"#<>\\^`").find(c) == std::string_view::npos;
+  });
+}
+
+std::string_view reason_phrase(unsigned status) noexcept {
+  switch (status) {
+    case 100:
+      return "Continue";
+    case 200:
+      return "OK";
+    case 201:
+      return "Created";
+    case 204:
+      return "No Content";
+    case 400:
+      return "Bad Request";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 408:
+      return "Request Timeout";
+    case 409:
+      return "Conflict";
+    case 411:
+      return "Length Required";
+    case 413:
+      return "Content Too Large";
+    case 429:
+      return "Too Many Requests";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 500:
+      return "Internal Server Error";
+    case 501:
+      return "Not Implemented";
+    case 502:
+      return "Bad Gateway";
+    case 503:
+      return "Service Unavailable";
+    case 504:
+      return "Gateway Timeout";
+    case 505:
+      return "HTTP Version Not Supported";
+    case 507:
+      return "Insufficient Storage";
+    default:
+      return "";
+  }
+}
+
+static void append_headers(std::string& out, const Headers& headers, const Framing& framing) {
+  for (const Header& header : headers) {
+    if (!is_token(header.name)) throw Error(Kind::Invalid, "a header name is not a token");
+    if (!is_field_value(header.value) || trimmed(header.value) != header.value)
+      throw Error(Kind::Invalid, "the value of header " + header.name +
+                                     " has control characters or white space around it");
+    if (same_name(header.name, "content-length") || same_name(header.name, "transfer-encoding"))
+      throw Error(Kind::Invalid, "header " + header.name + " is the framing's to write");
+    out.append(header.name).append(": ").append(header.value).append("\r\n");
+  }
+  if (framing.kind == BodyKind::Length)
+    out.append("Content-Length: ").append(std::to_string(framing.length)).append("\r\n");
+  if (framing.kind == BodyKind::Chunked) out.append("Transfer-Encoding: chunked\r\n");
+  out.append("\r\n");
+}
+
+std::string encode(const RequestHead& head) {
+  if (!is_token(head.method)) throw Error(Kind::Invalid, "the request method is not a token");
+  if (!is_target(head.target))
+    throw Error(Kind::Invalid, "the request target has characters that a URI cannot hold");
+  MVM_ASSERT(head.framing.kind != BodyKind::UntilClose);
+  std::string out = head.method + " " + head.target + " HTTP/1." + (head.minor == 0 ? "0" : "1");
+  out += "\r\n";
+  append_headers(out, head.headers, head.framing);
+  return out;
+}
+
+std::string encode(const ResponseHead& head) {
+  MVM_ASSERT(head.status >= 100 && head.status <= 599);
+  if (!is_field_value(head.reason))
+    throw Error(Kind::Invalid, "the reason phrase has control characters");
+  std::string out = head.minor == 0 ? "HTTP/1.0 " : "HTTP/1.1 ";
+  out += std::to_string(head.status) + " " + head.reason + "\r\n";
+  append_headers(out, head.headers, head.framing);
+  return out;
+}
+
+void append_chunk(std::string& out, std::string_view data) {
+  if (data.empty()) return;
+  std::array<char, 16> digits{};  // 64 bits in hexadecimal
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), data.size(), 16).ptr;
+  out.append(digits.data(), end).append("\r\n").append(data).append("\r\n");
+}
+
+}
