@@ -19,11 +19,12 @@ using Complaint = std::optional<std::string>;
 
 Complaint check_name(std::string_view, std::string_view value) {
   if (value.empty()) return std::nullopt;
-  return name_complaint(value);
+  if (const auto complaint = name_complaint(value)) return "is no valid name: " + *complaint;
+  return std::nullopt;
 }
 
 Complaint check_image(std::string_view, std::string_view value) {
-  if (value.empty()) return "an image is needed; `mvm image ls` lists them";
+  if (value.empty()) return "must not be empty; `mvm image ls` lists images";
   if (value.size() > 255) return "must have at most 255 characters";
   for (const char c : value)
     if (c <= ' ' || c == 0x7f) return "must have no blanks or control characters";

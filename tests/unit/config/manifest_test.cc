@@ -145,12 +145,12 @@ TEST(Manifest, BadTextIsToldWhatIsRight) {
               ElementsAre("mvm.toml:2:16: 'boot_timeout' must be a duration such as \"30s\" or "
                           "\"1m30s\", not 'soon'"));
   EXPECT_THAT(complaints("name = \"../etc\"\n"),
-              ElementsAre("mvm.toml:1:8: 'name' a name starts with a letter or digit"));
+              ElementsAre("mvm.toml:1:8: 'name' is no valid name: a name starts with a letter or digit"));
   EXPECT_THAT(complaints("name = \"" + std::string(64, 'a') + "\"\n"),
               ElementsAre(HasSubstr("the name has 64 characters; the most is 63")));
   EXPECT_THAT(complaints("workdir = \"work\"\n"),
               ElementsAre("mvm.toml:1:11: 'workdir' must be an absolute path, such as \"/work\""));
-  EXPECT_THAT(complaints("image = \"\"\n"), ElementsAre(HasSubstr("'image' an image is needed")));
+  EXPECT_THAT(complaints("image = \"\"\n"), ElementsAre(HasSubstr("'image' must not be empty")));
   EXPECT_THAT(complaints("hostname = \"-x\"\n"),
               ElementsAre("mvm.toml:1:12: 'hostname' must be letters, digits and inner '-'"));
   EXPECT_THAT(complaints("user = \"a/b\"\n"),
