@@ -46,6 +46,7 @@ Bytes MonitorRequest::encode() const {
     map.unsigned_integer("kind", static_cast<uint64_t>(kind));
     map.unsigned_integer("port", port);
     map.unsigned_integer("stream", stream);
+    map.boolean("announce", announce);
   }
   return out;
 }
@@ -63,6 +64,8 @@ std::optional<MonitorRequest> MonitorRequest::decode(ByteView data) {
       request.port = static_cast<uint32_t>(in.unsigned_integer(UINT32_MAX));
     } else if (field.is("stream")) {
       request.stream = in.unsigned_integer();
+    } else if (field.is("announce")) {
+      request.announce = in.boolean();
     } else {
       field.skip();
     }

@@ -12,6 +12,7 @@
 
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
+#include "mvm/sys/io.h"
 
 namespace mvm::sys {
 
@@ -72,11 +73,12 @@ Fd listen_unix(const std::string& path) {
   return fd;
 }
 
-std::optional<Fd> connect_unix(const std::string& path) {
+std::optional<Fd> connect_unix(const std::string& path, Blocking blocking) {
   Fd fd = new_socket(SocketType::Stream);
+  if (blocking == Blocking::No) set_nonblocking(fd.get());
   const Address address = address_of(path);
   while (::connect(fd.get(), generic(address), sizeof address.value) != 0) {
-    if (errno == ENOENT || errno == ECONNREFUSED) return std::nullopt;
+    if (errno == ENOENT || errno == ECONNREFUSED || errno == EAGAIN) return std::nullopt;
     if (errno != EINTR) throw SystemError(errno, "connecting to " + path);
   }
   return fd;

@@ -48,6 +48,8 @@ struct MonitorRequest {
   MonitorRequestKind kind = MonitorRequestKind::Stop;
   uint32_t port = 0;
   uint64_t stream = 0;
+  bool announce =
+      false;  // of Connect: write "OK <port>\n" to the stream once the guest has accepted
 
   Bytes encode() const;
   static std::optional<MonitorRequest> decode(ByteView data);

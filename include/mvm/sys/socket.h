@@ -22,8 +22,10 @@ std::pair<Fd, Fd> socket_pair(SocketType type);
 // one is Conflict. Paths longer than sun_path allows are reached through the directory's
 // descriptor.
 Fd listen_unix(const std::string& path);
-// Nothing when there is no such socket or nobody listens on it.
-std::optional<Fd> connect_unix(const std::string& path);
+// Nothing when there is no such socket or nobody listens on it. With Blocking::No the descriptor
+// does not block, and a listener whose queue is full counts as nobody.
+enum class Blocking { Yes, No };
+std::optional<Fd> connect_unix(const std::string& path, Blocking blocking = Blocking::Yes);
 // A non-blocking accept: nothing when none is waiting. The accepted descriptor is CLOEXEC and
 // non-blocking.
 std::optional<Fd> accept_connection(int listener);

@@ -1,0 +1,39 @@
+#include "device_slot.h"
+
+#include "mvm/sys/io.h"
+
+namespace mvm::monitor {
+
+DeviceSlot::DeviceSlot(const memory::GuestMemory& memory, virtio::Device& device,
+                       memory::GuestAddress address, uint32_t gsi)
+    : address_(address), gsi_(gsi), interrupt_(sys::event_fd()), transport_(memory, device, *this) {
+  for (size_t i = 0; i < device.queue_sizes().size(); ++i) kicks_.push_back(sys::event_fd());
+}
+
+void DeviceSlot::read(uint64_t offset, std::span<std::byte> data) noexcept {
+  if (!virtio::MmioTransport::needs_lock(offset)) return transport_.read(offset, data);
+  const std::lock_guard lock(mutex_);
+  transport_.read(offset, data);
+}
+
+void DeviceSlot::write(uint64_t offset, ByteView data) noexcept {
+  if (!virtio::MmioTransport::needs_lock(offset)) return transport_.write(offset, data);
+  const std::lock_guard lock(mutex_);
+  transport_.write(offset, data);
+}
+
+void DeviceSlot::serve(uint16_t queue) noexcept {
+  sys::drain_event(kicks_.at(queue).get());
+  const std::lock_guard lock(mutex_);
+  if (transport_.process(queue) == virtio::Progress::More) kick(queue);
+}
+
+std::optional<virtio::QueueFault> DeviceSlot::take_fault() noexcept {
+  const std::lock_guard lock(mutex_);
+  return transport_.take_fault();
+}
+
+void DeviceSlot::raise_interrupt() noexcept { sys::signal_event(interrupt_.get()); }
+void DeviceSlot::kick(uint16_t queue) noexcept { sys::signal_event(kicks_.at(queue).get()); }
+
+}

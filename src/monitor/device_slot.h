@@ -1,0 +1,64 @@
+#pragma once
+// One virtio device on the machine's bus: its transport, the lock of both, the descriptors by which
+// the guest kicks it without leaving the kernel (ioeventfd) and by which it interrupts the guest
+// (irqfd).
+
+#include <mutex>
+#include <vector>
+
+#include "mvm/memory/guest_memory.h"
+#include "mvm/sys/fd.h"
+#include "mvm/virtio/mmio.h"
+
+namespace mvm::monitor {
+
+class DeviceSlot : public virtio::Signals {
+ public:
+  // Both must outlive the slot. `address` is where its window starts, `gsi` its interrupt line.
+  DeviceSlot(const memory::GuestMemory& memory, virtio::Device& device,
+             memory::GuestAddress address, uint32_t gsi);
+
+  memory::GuestAddress address() const { return address_; }
+  uint32_t gsi() const { return gsi_; }
+  int irq_fd() const { return interrupt_.get(); }
+  // One a queue; readable when the queue was kicked.
+  std::span<const sys::Fd> kick_fds() const { return kicks_; }
+  bool contains(uint64_t address) const {
+    return address >= address_.value && address - address_.value < virtio::mmio::kWindow;
+  }
+
+  // Register accesses, from any vCPU thread.
+  void read(uint64_t offset, std::span<std::byte> data) noexcept;
+  void write(uint64_t offset, ByteView data) noexcept;
+  // After a kick, from the thread that serves the device. Clears the kick; kicks again when there
+  // is more to do, so that other descriptors have their turn in between.
+  void serve(uint16_t queue) noexcept;
+
+  // Runs `body` on the device under its lock, and then passes on what it left to do.
+  template <typename Body>
+  decltype(auto) with_lock(Body&& body) {
+    const std::lock_guard lock(mutex_);
+    const Settle settle{transport_};
+    return std::forward<Body>(body)();
+  }
+  // The fault that put the device out of use, once, for the log.
+  std::optional<virtio::QueueFault> take_fault() noexcept;
+
+  void raise_interrupt() noexcept override;
+  void kick(uint16_t queue) noexcept override;
+
+ private:
+  struct Settle {
+    virtio::MmioTransport& transport;
+    ~Settle() { transport.settle(); }
+  };
+
+  memory::GuestAddress address_;
+  uint32_t gsi_;
+  sys::Fd interrupt_;
+  std::vector<sys::Fd> kicks_;
+  std::mutex mutex_;
+  virtio::MmioTransport transport_;
+};
+
+}

@@ -1,0 +1,190 @@
+// A socket is polled only for what can be done with it: for input while the guest has room, for
+// output while bytes wait. epoll reports a hang-up whether asked or not, so a socket with nothing
+// to do is taken out of the loop altogether.
+#include "host_streams.h"
+
+#include <cerrno>
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "mvm/base/error.h"
+#include "mvm/sys/io.h"
+
+namespace mvm::monitor {
+
+using virtio::StreamId;
+using virtio::VsockEvent;
+
+// Buffers filled for one stream before others have their turn.
+static constexpr int kReadsPerTurn = 16;
+
+HostStreams::HostStreams(loop::Loop& loop, std::function<void(Token, uint32_t)> on_guest_connect)
+    : loop_(&loop), on_guest_connect_(std::move(on_guest_connect)) {}
+
+void HostStreams::attach(DeviceSlot& slot, virtio::Vsock& device) {
+  slot_ = &slot;
+  device_ = &device;
+}
+
+HostStreams::Stream* HostStreams::find(Token token) {
+  const auto found = streams_.find(token);
+  return found == streams_.end() ? nullptr : &found->second;
+}
+
+void HostStreams::add(StreamId id, sys::Fd socket, bool open, bool announce) {
+  sys::set_nonblocking(socket.get());
+  Stream& stream = streams_[token_of(id)];
+  stream.socket = std::move(socket);
+  stream.open = open;
+  stream.announce = announce;
+  update_watch(token_of(id), stream);
+}
+
+void HostStreams::connect(sys::Fd socket, uint32_t port, bool announce) {
+  const auto id = slot_->with_lock([&] { return device_->open(port); });
+  if (id) add(*id, std::move(socket), false, announce);
+  handle_events();
+}
+
+void HostStreams::accept(Token token, sys::Fd socket) {
+  // Known before the device is told: accepting may deliver at once what the guest has sent.
+  add(id_of(token), std::move(socket), true, false);
+  slot_->with_lock([&] { device_->accept(id_of(token)); });
+  handle_events();
+}
+
+void HostStreams::refuse(Token token) {
+  slot_->with_lock([&] { device_->refuse(id_of(token)); });
+  handle_events();
+}
+
+size_t HostStreams::write(StreamId id, std::span<const iovec> data) noexcept {
+  Stream* stream = find(token_of(id));
+  if (stream == nullptr || stream->broken) return 0;
+  ssize_t taken = -1;
+  do {
+    taken = ::writev(stream->socket.get(), data.data(), static_cast<int>(data.size()));
+  } while (taken < 0 && errno == EINTR);
+  if (taken >= 0) return static_cast<size_t>(taken);
+  if (errno != EAGAIN) stream->broken = true;
+  return 0;
+}
+
+void HostStreams::update_watch(Token token, Stream& stream) {
+  const uint32_t wanted = !stream.open
+                              ? 0U
+                              : (stream.input && !stream.input_ended ? uint32_t{EPOLLIN} : 0U) |
+                                    (stream.output ? uint32_t{EPOLLOUT} : 0U);
+  if (wanted == stream.events) return;
+  stream.events = wanted;
+  if (wanted == 0) {
+    stream.watch.reset();
+  } else if (stream.watch) {
+    stream.watch.set_events(wanted);
+  } else {
+    stream.watch = loop_->watch(stream.socket.get(), wanted,
+                                [this, token](uint32_t events) { on_ready(token, events); });
+  }
+}
+
+void HostStreams::on_ready(Token token, uint32_t events) {
+  if (Stream* stream = find(token);
+      stream != nullptr && (events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) != 0 && stream->output) {
+    stream->output = !slot_->with_lock([&] { return device_->drain(id_of(token)); });
+    update_watch(token, *stream);
+  }
+  handle_events();
+  if (find(token) != nullptr && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read_input(token);
+  handle_events();
+}
+
+void HostStreams::read_input(Token token) {
+  Stream& stream = streams_.at(token);
+  const StreamId id = id_of(token);
+  slot_->with_lock([&] {
+    for (int i = 0; i < kReadsPerTurn; ++i) {
+      if (stream.input_ended) return;
+      const auto room = device_->begin_rx(id);
+      if (room.empty()) {
+        stream.input = false;  // until the event Input
+        return;
+      }
+      ssize_t got = -1;
+      do {
+        got = ::readv(stream.socket.get(), room.data(), static_cast<int>(room.size()));
+      } while (got < 0 && errno == EINTR);
+      device_->commit_rx(id, got > 0 ? static_cast<size_t>(got) : 0);
+      if (got > 0) continue;
+      if (got < 0 && errno == EAGAIN) return;
+      if (got == 0) {
+        stream.input_ended = true;
+        device_->end_input(id);
+      } else {
+        stream.broken = true;
+      }
+      return;
+    }
+  });
+  update_watch(token, stream);
+}
+
+void HostStreams::handle_events() {
+  while (true) {
+    while (const auto event = slot_->with_lock([&] { return device_->next_event(); }))
+      handle_event(*event);
+    // Sockets that failed in write(), where the device could not be told.
+    bool any = false;
+    for (auto it = streams_.begin(); it != streams_.end();) {
+      if (!it->second.broken) {
+        ++it;
+        continue;
+      }
+      slot_->with_lock([&] { device_->reset(id_of(it->first)); });
+      it = streams_.erase(it);
+      any = true;
+    }
+    if (!any) return;
+  }
+}
+
+void HostStreams::handle_event(const VsockEvent& event) {
+  const Token token = token_of(event.stream);
+  if (event.kind == VsockEvent::Kind::ConnectRequest)
+    return on_guest_connect_(token, event.host_port);
+  Stream* stream = find(token);
+  if (stream == nullptr) return;
+  switch (event.kind) {
+    case VsockEvent::Kind::ConnectRequest:
+      return;
+    case VsockEvent::Kind::Connected:
+      stream->open = true;
+      if (stream->announce) {
+        // An empty socket buffer has room for one short line.
+        const std::string line = "OK " + std::to_string(event.host_port) + "\n";
+        if (::send(stream->socket.get(), line.data(), line.size(), MSG_NOSIGNAL) < 0)
+          stream->broken = true;
+      }
+      break;
+    case VsockEvent::Kind::Input:
+      stream->input = true;
+      break;
+    case VsockEvent::Kind::PeerStoppedReading:
+      stream->input_ended = true;
+      ::shutdown(stream->socket.get(), SHUT_RD);
+      break;
+    case VsockEvent::Kind::Output:
+      stream->output = true;
+      break;
+    case VsockEvent::Kind::EndOfOutput:
+      ::shutdown(stream->socket.get(), SHUT_WR);
+      break;
+    case VsockEvent::Kind::Closed:
+      streams_.erase(token);
+      return;
+  }
+  update_watch(token, *stream);
+}
+
+}

@@ -1,0 +1,103 @@
+#include "channel.h"
+
+#include <sys/epoll.h>
+
+#include "mvm/base/error.h"
+#include "mvm/sys/io.h"
+
+namespace mvm::sandbox {
+
+// How much one turn takes from one peer before others have theirs.
+static constexpr int kReadsPerTurn = 4;
+
+Channel::Channel(loop::Loop& loop, sys::Fd fd, Handlers handlers)
+    : fd_(std::move(fd)), handlers_(std::move(handlers)), events_(EPOLLIN) {
+  sys::set_nonblocking(fd_.get());
+  watch_ = loop.watch(fd_.get(), events_, [this](uint32_t events) { on_ready(events); });
+}
+
+void Channel::send(uint32_t stream, proto::FrameType type, ByteView payload) {
+  if (closed_ || closing_) return;
+  proto::append_frame(out_, stream, type, payload);
+  flush();
+}
+
+void Channel::pause_reading(bool paused) {
+  paused_ = paused;
+  update_events();
+}
+
+void Channel::close_when_sent() {
+  closing_ = true;
+  flush();
+}
+
+void Channel::on_ready(uint32_t events) {
+  if (closed_) return;
+  if ((events & EPOLLOUT) != 0) flush();
+  if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && !paused_ && !closed_) {
+    read_frames();
+  } else if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
+    closed();  // paused or not: there is nobody to be read later
+  }
+}
+
+void Channel::read_frames() {
+  for (int i = 0; i < kReadsPerTurn && !paused_ && !closed_; ++i) {
+    std::optional<size_t> got;
+    try {
+      got = sys::read_some(fd_.get(), decoder_.space());
+    } catch (const Error&) {
+      got = 0;
+    }
+    if (!got) return;
+    if (*got == 0) return closed();
+    decoder_.commit(*got);
+    while (const auto frame = decoder_.next()) {
+      // A client that was told goodbye may still talk; nobody listens.
+      if (!closing_) handlers_.on_frame(*frame);
+      if (closed_) return;
+    }
+    if (decoder_.fault()) return closed();
+  }
+}
+
+void Channel::flush() {
+  while (!closed_ && sent_ < out_.size()) {
+    std::optional<size_t> put;
+    try {
+      put = sys::write_some(fd_.get(), ByteView(out_).subspan(sent_));
+    } catch (const Error&) {
+      return closed();
+    }
+    if (!put) break;
+    sent_ += *put;
+  }
+  if (sent_ == out_.size()) {
+    out_.clear();
+    sent_ = 0;
+    if (closing_) return closed();
+  } else if (sent_ > out_.size() / 2) {
+    out_.erase(out_.begin(), out_.begin() + static_cast<ptrdiff_t>(sent_));
+    sent_ = 0;
+  }
+  if (queued() > kMaxQueued) return closed();
+  update_events();
+}
+
+void Channel::update_events() {
+  if (closed_) return;
+  const uint32_t wanted = (paused_ ? 0U : EPOLLIN) | (sent_ < out_.size() ? EPOLLOUT : 0U);
+  if (wanted == events_) return;
+  events_ = wanted;
+  watch_.set_events(events_);
+}
+
+void Channel::closed() {
+  if (closed_) return;
+  closed_ = true;
+  watch_.reset();
+  handlers_.on_closed();
+}
+
+}

@@ -1,0 +1,88 @@
+#include "monitor_link.h"
+
+#include <cstdlib>
+
+#include <signal.h>
+#include <sys/epoll.h>
+
+#include "mvm/proto/sandbox_config.h"
+#include "mvm/sys/error.h"
+#include "mvm/sys/io.h"
+#include "mvm/sys/socket.h"
+
+namespace mvm::sandbox {
+
+MonitorLink::MonitorLink(loop::Loop& loop, const proto::MonitorConfig& config,
+                         std::span<const int> fds, Handlers handlers)
+    : handlers_(std::move(handlers)) {
+  auto [ours, theirs] = sys::socket_pair(sys::SocketType::SeqPacket);
+  socket_ = std::move(ours);
+  sys::SpawnOptions options;
+  options.argv = {sys::own_executable(), "monitor"};
+  // The one variable that the monitor knows; everything else of our environment is none of its
+  // business.
+  if (const char* mode = ::secure_getenv("MVM_SECCOMP"))
+    options.env = {std::string("MVM_SECCOMP=") + mode};
+  options.fds = {{theirs.get(), proto::kConfigFd}};
+  options.die_with_parent = true;
+  child_ = sys::spawn(options);
+  theirs.reset();
+  sys::send_message(socket_.get(), config.encode(), fds);
+  sys::set_nonblocking(socket_.get());
+  socket_watch_ = loop.watch(socket_.get(), EPOLLIN, [this](uint32_t) { on_message(); });
+  child_watch_ = loop.watch(child_.pidfd(), EPOLLIN, [this](uint32_t) { on_child_end(); });
+}
+
+MonitorLink::~MonitorLink() {
+  child_watch_.reset();
+  if (!child_) return;
+  child_.signal(SIGKILL);
+  child_.wait();
+}
+
+bool MonitorLink::send(const proto::MonitorRequest& request, std::optional<int> fd) {
+  try {
+    sys::send_message(socket_.get(), request.encode(),
+                      fd ? std::span(&*fd, 1) : std::span<const int>());
+    return true;
+  } catch (const Error&) {
+    return false;  // full or closed: the pidfd tells the rest
+  }
+}
+
+void MonitorLink::kill() {
+  if (child_) child_.signal(SIGKILL);
+}
+
+void MonitorLink::on_message() {
+  std::optional<sys::Message> message;
+  try {
+    message = sys::receive_message(socket_.get(), proto::kMaxMonitorMessage);
+  } catch (const Error&) {
+    return kill();  // over the limit: not a monitor's message
+  }
+  if (!message) return;
+  if (message->data.empty()) return socket_watch_.reset();  // the pidfd follows
+  const auto event = proto::MonitorEvent::decode(message->data);
+  if (!event) return kill();
+  handlers_.on_event(*event);
+}
+
+void MonitorLink::on_child_end() {
+  // What it said last comes before the news that it is gone.
+  while (socket_watch_) {
+    try {
+      const auto message = sys::receive_message(socket_.get(), proto::kMaxMonitorMessage);
+      if (!message || message->data.empty()) break;
+      if (const auto event = proto::MonitorEvent::decode(message->data)) handlers_.on_event(*event);
+    } catch (const Error&) {
+      break;
+    }
+  }
+  child_watch_.reset();
+  socket_watch_.reset();
+  const auto status = child_.wait();
+  handlers_.on_exit(status.value_or(sys::ExitStatus{}));
+}
+
+}

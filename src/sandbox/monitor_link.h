@@ -1,0 +1,45 @@
+#pragma once
+// The sandbox's child, `mvm monitor`: started here, spoken to over one SEQPACKET socket, and known
+// to have ended by its pidfd, whatever it said.
+
+#include <functional>
+#include <optional>
+
+#include "mvm/loop/loop.h"
+#include "mvm/proto/monitor.h"
+#include "mvm/sys/process.h"
+
+namespace mvm::sandbox {
+
+class MonitorLink {
+ public:
+  struct Handlers {
+    std::function<void(const proto::MonitorEvent&)> on_event;
+    // The process has ended (it is reaped). An Ended event may have come before, or not.
+    std::function<void(sys::ExitStatus)> on_exit;
+  };
+
+  // `fds` in the order of proto::MonitorFd; borrowed for the call.
+  MonitorLink(loop::Loop& loop, const proto::MonitorConfig& config, std::span<const int> fds,
+              Handlers handlers);
+  ~MonitorLink();
+  MonitorLink(const MonitorLink&) = delete;
+  MonitorLink& operator=(const MonitorLink&) = delete;
+
+  pid_t pid() const { return child_.pid(); }
+  // False when the monitor is gone or does not read: then `fd` goes nowhere and is to be closed.
+  bool send(const proto::MonitorRequest& request, std::optional<int> fd = std::nullopt);
+  void kill();
+
+ private:
+  void on_message();
+  void on_child_end();
+
+  Handlers handlers_;
+  sys::Child child_;
+  sys::Fd socket_;
+  loop::Watch socket_watch_;
+  loop::Watch child_watch_;
+};
+
+}

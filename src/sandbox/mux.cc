@@ -1,0 +1,321 @@
+// How a stream lives: a client's Request takes a number on the agent's connection; frames are
+// carried both ways under the two numbers; the agent's End frees both. A client that goes away
+// leaves its streams behind as nobody's, with a Cancel, until the agent has ended them: a number is
+// never used again while the agent may still speak on it.
+#include "mux.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "mvm/base/text.h"
+
+namespace mvm::sandbox {
+
+using proto::Frame;
+using proto::FrameType;
+
+static constexpr std::string_view kSoftware = "mvm";
+
+static Bytes hello(std::string_view role) {
+  proto::Hello greeting;
+  greeting.role = role;
+  greeting.software = kSoftware;
+  return greeting.encode();
+}
+
+static Bytes refusal(Kind kind, std::string message) {
+  return proto::encode_error({kind, std::move(message)});
+}
+
+Mux::Mux(loop::Loop& loop, const proto::SandboxConfig& config, Handlers handlers)
+    : loop_(&loop), config_(&config), handlers_(std::move(handlers)) {}
+
+Mux::Client* Mux::client(ClientId id) {
+  const auto found = clients_.find(id);
+  return found == clients_.end() ? nullptr : &found->second;
+}
+
+// ---- clients --------------------------------------------------------------------------------
+
+void Mux::add_client(sys::Fd fd) {
+  if (clients_.size() >= kMaxClients) return;  // the client sees its connection end
+  const ClientId id = next_client_++;
+  Client& added = clients_[id];
+  added.channel = std::make_unique<Channel>(
+      *loop_, std::move(fd),
+      Channel::Handlers{[this, id](const Frame& frame) { on_client_frame(id, frame); },
+                        [this, id] { drop_client(id); }});
+  added.channel->pause_reading(throttled_);
+  added.channel->send(proto::kConnectionStream, FrameType::Hello, hello("sandbox"));
+}
+
+void Mux::drop_client(ClientId id) {
+  const auto found = clients_.find(id);
+  if (found == clients_.end()) return;
+  auto node = clients_.extract(found);
+  closed_.push_back(std::move(node.mapped().channel));
+  loop_->post([this] { closed_.clear(); });
+  for (const auto& [stream, state] : node.mapped().streams) {
+    if (state.target != Target::Agent) continue;
+    const auto agent_stream = agent_streams_.find(state.agent_stream);
+    if (agent_stream == agent_streams_.end()) continue;
+    agent_stream->second.client = 0;
+    // What nobody reads must not hold the command up; a detached one keeps running for that.
+    if (!agent_stream->second.detached && agent_)
+      agent_->send(agent_stream->first, FrameType::Cancel);
+  }
+  if (clients_.empty()) handlers_.on_last_client_gone();
+}
+
+void Mux::on_client_frame(ClientId id, const Frame& frame) {
+  Client& from = clients_.at(id);
+  if (!from.greeted) {
+    const auto greeting =
+        frame.type == FrameType::Hello ? proto::Hello::decode(frame.payload) : std::nullopt;
+    if (!greeting || greeting->version != proto::kProtocolVersion) return drop_client(id);
+    from.greeted = true;
+    return;
+  }
+  if (frame.stream == proto::kConnectionStream) return drop_client(id);
+  if (frame.type == FrameType::Request) return on_client_request(id, from, frame);
+
+  const auto stream = from.streams.find(frame.stream);
+  if (stream == from.streams.end()) return;  // crossed with its End
+  ClientStream& state = stream->second;
+  if (state.target == Target::Own) return;
+  if (state.target == Target::Waiting) {
+    // Until the agent is there a client may only give up; its data waits in its own socket.
+    if (frame.type == FrameType::Cancel)
+      end_client_stream(id, frame.stream,
+                        refusal(Kind::Unavailable, "cancelled before it started"));
+    else if (frame.type != FrameType::Window)
+      return drop_client(id);
+    return;
+  }
+  AgentStream& onward = agent_streams_.at(state.agent_stream);
+  switch (frame.type) {
+    case FrameType::Data:
+      if (frame.payload.size() > onward.from_client.available()) return drop_client(id);
+      onward.from_client.spend(frame.payload.size());
+      break;
+    case FrameType::Window: {
+      const auto credit = proto::decode_window(frame.payload);
+      if (!credit || !onward.from_agent.grant(*credit)) return drop_client(id);
+      break;
+    }
+    case FrameType::Eof:
+    case FrameType::Signal:
+    case FrameType::Resize:
+    case FrameType::Cancel:
+      break;
+    default:
+      return drop_client(id);  // only a server sends the others
+  }
+  agent_->send(state.agent_stream, frame.type, frame.payload);
+  throttle_clients();
+}
+
+void Mux::on_client_request(ClientId id, Client& from, const Frame& frame) {
+  if (from.streams.contains(frame.stream)) return drop_client(id);
+  const auto verb = proto::request_verb(frame.payload);
+  ClientStream& state = from.streams[frame.stream];
+  if (!verb)
+    return end_client_stream(id, frame.stream,
+                             refusal(Kind::Invalid, "the request does not decode"));
+  if (from.streams.size() > proto::kMaxStreams)
+    return end_client_stream(
+        id, frame.stream, refusal(Kind::Exhausted, "too many requests at once on this connection"));
+  if (verb->starts_with(proto::kSandboxVerbPrefix)) {
+    state.target = Target::Own;
+    return handlers_.on_request({id, frame.stream}, frame.payload);
+  }
+  if (!agent_ready_) {
+    state.target = Target::Waiting;
+    state.request.assign(frame.payload.begin(), frame.payload.end());
+    // Data sent ahead of the agent stays in the client's socket.
+    from.channel->pause_reading(true);
+    return;
+  }
+  forward_request(id, frame.stream, state, frame.payload);
+}
+
+void Mux::forward_request(ClientId id, uint32_t stream, ClientStream& state, ByteView request) {
+  if (agent_streams_.size() >= proto::kMaxStreams)
+    return end_client_stream(
+        id, stream, refusal(Kind::Exhausted, "the sandbox runs as many commands as it can"));
+  bool detached = false;
+  const auto merged = with_defaults(request, detached);
+  if (!merged || merged->size() > proto::kMaxPayload)
+    return end_client_stream(
+        id, stream,
+        refusal(Kind::Invalid, merged ? "arguments and environment are larger than 64 KiB"
+                                      : "the request does not decode"));
+  do {
+    ++next_stream_;
+  } while (next_stream_ == proto::kConnectionStream || agent_streams_.contains(next_stream_));
+  state.target = Target::Agent;
+  state.agent_stream = next_stream_;
+  AgentStream& onward = agent_streams_[next_stream_];
+  onward.client = id;
+  onward.stream = stream;
+  onward.detached = detached;
+  agent_->send(next_stream_, FrameType::Request, *merged);
+}
+
+std::optional<Bytes> Mux::with_defaults(ByteView request, bool& detached) const {
+  const auto verb = proto::request_verb(request);
+  if (verb != proto::kExecVerb) return Bytes(request.begin(), request.end());
+  auto exec = proto::ExecRequest::decode(request);
+  if (!exec) return std::nullopt;
+  detached = exec->detach;
+  if (exec->cwd.empty()) exec->cwd = config_->workdir;
+  if (exec->user.empty()) exec->user = config_->user;
+  if (!exec->clear_env) {
+    for (const auto& entry : config_->env) {
+      const auto same = [&](const auto& own) { return own.first == entry.first; };
+      if (std::none_of(exec->env.begin(), exec->env.end(), same)) exec->env.push_back(entry);
+    }
+  }
+  return exec->encode();
+}
+
+void Mux::end_client_stream(ClientId id, uint32_t stream, ByteView end_payload) {
+  Client* to = client(id);
+  if (to == nullptr || to->streams.erase(stream) == 0) return;
+  to->channel->send(stream, FrameType::End, end_payload);
+}
+
+void Mux::answer(Asker asker, ByteView end_payload) {
+  end_client_stream(asker.client, asker.stream, end_payload);
+}
+
+void Mux::throttle_clients() {
+  const bool wanted = agent_ && agent_->queued() > kAgentQueueHigh;
+  if (wanted == throttled_) return;
+  throttled_ = wanted;
+  for (auto& [id, each] : clients_) each.channel->pause_reading(wanted);
+}
+
+void Mux::end_all(const proto::ErrorReply& error) {
+  const Bytes payload = proto::encode_error(error);
+  std::vector<ClientId> ids;
+  for (const auto& [id, each] : clients_) ids.push_back(id);
+  for (const ClientId id : ids) {
+    while (Client* each = client(id)) {
+      if (each->streams.empty()) {
+        each->channel->close_when_sent();
+        break;
+      }
+      end_client_stream(id, each->streams.begin()->first, payload);
+    }
+  }
+}
+
+// ---- the agent ------------------------------------------------------------------------------
+
+void Mux::set_agent(sys::Fd fd) {
+  agent_ = std::make_unique<Channel>(
+      *loop_, std::move(fd),
+      Channel::Handlers{[this](const Frame& frame) { on_agent_frame(frame); },
+                        [this] { lose_agent("the connection to the guest's agent ended"); }});
+  agent_->send(proto::kConnectionStream, FrameType::Hello, hello("sandbox"));
+}
+
+void Mux::tell_agent(ByteView request) {
+  if (!agent_ready_) return;
+  do {
+    ++next_stream_;
+  } while (next_stream_ == proto::kConnectionStream || agent_streams_.contains(next_stream_));
+  agent_streams_[next_stream_].client = 0;
+  agent_->send(next_stream_, FrameType::Request, request);
+}
+
+void Mux::on_agent_frame(const Frame& frame) {
+  if (frame.stream == proto::kConnectionStream) {
+    const auto greeting =
+        frame.type == FrameType::Hello ? proto::Hello::decode(frame.payload) : std::nullopt;
+    if (!greeting || agent_ready_)
+      return lose_agent("the guest's agent does not speak the protocol");
+    if (greeting->version != proto::kProtocolVersion)
+      return lose_agent("the guest's agent speaks version " + std::to_string(greeting->version) +
+                        " of the protocol");
+    agent_ready_ = true;
+    handlers_.on_agent_ready();
+    std::vector<std::pair<ClientId, uint32_t>> waiting;
+    for (auto& [id, each] : clients_) {
+      each.channel->pause_reading(throttled_);
+      for (const auto& [stream, state] : each.streams)
+        if (state.target == Target::Waiting) waiting.emplace_back(id, stream);
+    }
+    for (const auto& [id, stream] : waiting) {
+      Client* each = client(id);
+      if (each == nullptr) continue;
+      ClientStream& state = each->streams.at(stream);
+      forward_request(id, stream, state, std::exchange(state.request, {}));
+    }
+    return;
+  }
+  const auto found = agent_streams_.find(frame.stream);
+  if (!agent_ready_ || found == agent_streams_.end())
+    return lose_agent("the guest's agent spoke on a stream that nobody opened");
+  AgentStream& from = found->second;
+  Client* to = client(from.client);
+  switch (frame.type) {
+    case FrameType::Data:
+    case FrameType::Stdout:
+    case FrameType::Stderr:
+      if (to == nullptr) {
+        // Nobody reads: what was in flight is dropped, and a detached command keeps its flow.
+        if (from.detached) {
+          Bytes credit;
+          proto::append_window(credit, frame.stream,
+                               static_cast<uint32_t>(std::max<size_t>(1, frame.payload.size())));
+          agent_->send(frame.stream, FrameType::Window,
+                       ByteView(credit).subspan(proto::kFrameHeader));
+        }
+        return;
+      }
+      if (frame.payload.size() > from.from_agent.available())
+        return lose_agent("the guest's agent sent more than it was allowed to");
+      from.from_agent.spend(frame.payload.size());
+      break;
+    case FrameType::Window: {
+      const auto credit = proto::decode_window(frame.payload);
+      if (!credit || !from.from_client.grant(*credit))
+        return lose_agent("the guest's agent gave more credit than it had");
+      break;
+    }
+    case FrameType::Eof:
+    case FrameType::Event:
+      break;
+    case FrameType::End: {
+      const ClientId id = from.client;
+      const uint32_t stream = from.stream;
+      agent_streams_.erase(found);
+      if (to != nullptr && proto::End::decode(frame.payload))
+        return end_client_stream(id, stream, frame.payload);
+      if (to != nullptr)
+        end_client_stream(
+            id, stream,
+            refusal(Kind::Unavailable, "the guest's agent sent a result that does not decode"));
+      return;
+    }
+    default:
+      return lose_agent("the guest's agent sent a frame that only clients send");
+  }
+  if (to != nullptr) to->channel->send(from.stream, frame.type, frame.payload);
+}
+
+void Mux::lose_agent(std::string why) {
+  if (!agent_) return;
+  closed_.push_back(std::exchange(agent_, nullptr));
+  loop_->post([this] { closed_.clear(); });
+  agent_ready_ = false;
+  auto streams = std::exchange(agent_streams_, {});
+  for (const auto& [number, stream] : streams)
+    if (stream.client != 0)
+      end_client_stream(stream.client, stream.stream, refusal(Kind::Unavailable, why));
+  handlers_.on_agent_lost(std::move(why));
+}
+
+}

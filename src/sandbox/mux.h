@@ -1,0 +1,111 @@
+#pragma once
+// Many clients, one agent: gives every client stream a number of its own on the agent's connection,
+// and takes the sandbox's defaults into each command.
+//
+// Both sides are bounded here. The agent runs in the guest, so each of its streams may send no more
+// than the client has given credit for; an agent that sends more, or on a stream that nobody
+// opened, has broken the protocol.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mvm/proto/control.h"
+#include "mvm/proto/credit.h"
+#include "mvm/proto/exec.h"
+#include "mvm/proto/sandbox_config.h"
+
+#include "channel.h"
+
+namespace mvm::sandbox {
+
+using ClientId = uint64_t;
+
+// A stream on which the sandbox itself owes an answer.
+struct Asker {
+  ClientId client = 0;
+  uint32_t stream = 0;
+};
+
+class Mux {
+ public:
+  static constexpr size_t kMaxClients = 256;
+  // While more than this waits for the agent, clients are not read.
+  static constexpr size_t kAgentQueueHigh = 1 << 20;
+
+  struct Handlers {
+    // A "sandbox." verb: answer now or later with answer().
+    std::function<void(Asker, ByteView request)> on_request;
+    // The agent said hello and serves.
+    std::function<void()> on_agent_ready;
+    // The agent's connection ended; `why` is for people.
+    std::function<void(std::string why)> on_agent_lost;
+    std::function<void()> on_last_client_gone;
+  };
+
+  Mux(loop::Loop& loop, const proto::SandboxConfig& config, Handlers handlers);
+
+  void add_client(sys::Fd fd);
+  void set_agent(sys::Fd fd);
+  bool agent_ready() const { return agent_ready_; }
+
+  // The End of a stream that on_request reported; a client that has gone is ignored.
+  void answer(Asker asker, ByteView end_payload);
+  // A request of the sandbox's own to the agent, whose answer nobody reads.
+  void tell_agent(ByteView request);
+  // Every open stream ends with `error`, and each client's connection once it has read that.
+  void end_all(const proto::ErrorReply& error);
+  bool has_clients() const { return !clients_.empty(); }
+
+ private:
+  enum class Target { Own, Agent, Waiting };
+  struct ClientStream {
+    Target target = Target::Agent;
+    uint32_t agent_stream = 0;
+    Bytes request;  // while the agent is not ready
+  };
+  struct Client {
+    std::unique_ptr<Channel> channel;
+    bool greeted = false;
+    std::map<uint32_t, ClientStream> streams;
+  };
+  // A stream of the agent's connection. It outlives its client until the agent has ended it.
+  struct AgentStream {
+    ClientId client = 0;  // 0: nobody listens any more
+    uint32_t stream = 0;
+    bool detached = false;
+    proto::SendWindow from_agent;   // what the agent may still send
+    proto::SendWindow from_client;  // what the client may still send
+  };
+
+  void on_client_frame(ClientId id, const proto::Frame& frame);
+  void on_client_request(ClientId id, Client& client, const proto::Frame& frame);
+  void forward_request(ClientId id, uint32_t stream, ClientStream& state, ByteView request);
+  void on_agent_frame(const proto::Frame& frame);
+  void drop_client(ClientId id);
+  void lose_agent(std::string why);
+  void end_client_stream(ClientId id, uint32_t stream, ByteView end_payload);
+  void throttle_clients();
+  Client* client(ClientId id);
+  // The request with the sandbox's defaults in it; nothing when it does not decode.
+  std::optional<Bytes> with_defaults(ByteView request, bool& detached) const;
+
+  loop::Loop* loop_;
+  const proto::SandboxConfig* config_;
+  Handlers handlers_;
+  ClientId next_client_ = 1;
+  uint32_t next_stream_ = 1;
+  std::map<ClientId, Client> clients_;
+  std::unique_ptr<Channel> agent_;
+  bool agent_ready_ = false;
+  bool throttled_ = false;
+  std::map<uint32_t, AgentStream> agent_streams_;
+  // Channels that closed inside one of their own handlers; freed in the next turn.
+  std::vector<std::unique_ptr<Channel>> closed_;
+};
+
+}

@@ -1,0 +1,81 @@
+#include "mvm/sandbox/role.h"
+
+#include <cstdio>
+#include <string>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "mvm/jail/seccomp.h"
+#include "mvm/sandbox/sandbox.h"
+#include "mvm/sys/error.h"
+#include "mvm/sys/io.h"
+#include "mvm/sys/socket.h"
+
+#include "syscalls.h"
+
+namespace mvm::sandbox {
+
+static constexpr size_t kFdCount = static_cast<size_t>(proto::SandboxFd::Count);
+
+// The descriptors of one configuration message, all there or Error{Invalid}.
+static SandboxFds take_fds(std::vector<sys::Fd> received) {
+  if (received.size() != kFdCount)
+    throw Error(Kind::Invalid, "the configuration came with " + std::to_string(received.size()) +
+                                   " descriptors instead of " + std::to_string(kFdCount));
+  SandboxFds fds;
+  for (size_t i = 0; i < kFdCount; ++i) fds.at(i) = std::move(received.at(i));
+  return fds;
+}
+
+int run_sandbox() {
+  // Take what we were handed.
+  const sys::Fd inbox(proto::kConfigFd);
+  auto message = sys::receive_message(inbox.get(), proto::kMaxConfigMessage);
+  if (!message || message->data.empty())
+    throw Error(Kind::Invalid, "mvm sandbox is started by the daemon; use mvm up");
+  auto config = proto::SandboxConfig::decode(message->data);
+  if (!config) throw Error(Kind::Invalid, "the sandbox's configuration does not decode");
+  SandboxFds fds = take_fds(std::move(message->fds));
+  // Kept for the record of a start that fails, whose descriptors are gone by then.
+  const sys::Fd data = fds.at(static_cast<size_t>(proto::SandboxFd::Data)).duplicate();
+
+  try {
+    // TERM ends the sandbox in good order; it arrives through the loop like everything else.
+    sigset_t signals;
+    ::sigemptyset(&signals);
+    ::sigaddset(&signals, SIGTERM);
+    ::sigaddset(&signals, SIGINT);
+    sys::check(::sigprocmask(SIG_BLOCK, &signals, nullptr), "blocking signals");
+    const sys::Fd signal_fd(
+        sys::check(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK), "making a signalfd"));
+
+    loop::Loop loop;
+    Sandbox sandbox(loop, std::move(*config), std::move(fds));
+    const loop::Watch on_signal = loop.watch(signal_fd.get(), EPOLLIN, [&](uint32_t) {
+      signalfd_siginfo info{};
+      if (sys::read_some(signal_fd.get(), std::as_writable_bytes(std::span(&info, 1))))
+        sandbox.stop();
+    });
+
+    // Narrow: no core dump of what passes through, no new privileges, and only the calls of the
+    // loop.
+    sys::check(::prctl(PR_SET_DUMPABLE, 0), "forbidding core dumps");
+    jail::forbid_new_privileges();
+    jail::confine_thread(sandbox_syscalls(), jail::violation_from_environment());
+
+    loop.run();
+    // The monitor is reaped and exit.json is written: there is nothing left to put in order.
+    ::_exit(0);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "mvm sandbox: %s\n", error.what());
+    record_failed_start(data.get(), error.message());
+    return 1;
+  }
+}
+
+}

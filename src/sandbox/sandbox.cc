@@ -1,0 +1,332 @@
+// The life of a sandbox: Starting until the agent has said hello, Running, Stopping once it was
+// asked to end, and Ended when the monitor's process is gone. Ended happens exactly once, in
+// finish(), whatever led there.
+#include "mvm/sandbox/sandbox.h"
+
+#include <chrono>
+#include <cstdio>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "mvm/base/text.h"
+#include "mvm/sys/error.h"
+#include "mvm/sys/file.h"
+#include "mvm/sys/io.h"
+#include "mvm/sys/socket.h"
+
+#include "exit_record.h"
+#include "monitor_link.h"
+#include "mux.h"
+#include "vsock_bridge.h"
+
+namespace mvm::sandbox {
+
+using proto::EndReason;
+using proto::SandboxEnd;
+
+// How long clients have to read their last frames before the process goes.
+static constexpr std::chrono::seconds kFarewell{2};
+
+enum class State { Starting, Running, Stopping, Ended };
+
+static std::string_view state_name(State state) {
+  switch (state) {
+    case State::Starting:
+      return "starting";
+    case State::Running:
+      return "running";
+    case State::Stopping:
+      return "stopping";
+    case State::Ended:
+      return "stopped";
+  }
+  return "";
+}
+
+// Short and quiet: every character printed at boot costs exits. The rest is settings of the agent.
+static std::string kernel_command_line(const proto::SandboxConfig& config) {
+  std::string line = "console=" + config.kernel_console +
+                     " quiet panic=-1 reboot=k tsc=reliable no_timer_check random.trust_cpu=on"
+                     " mvm.root=/dev/vda mvm.overlay=/dev/vdb mvm.hostname=" +
+                     config.hostname;
+  if (config.kernel_console != "ttyS0") line += " 8250.nr_uarts=0";
+  if (!config.kernel_arguments.empty()) line += " " + config.kernel_arguments;
+  return line;
+}
+
+class Sandbox::Impl {
+ public:
+  Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fds);
+  void stop(const proto::StopRequest& request);
+
+ private:
+  void on_request(Asker asker, ByteView request);
+  void on_agent_ready();
+  void on_agent_lost(const std::string& why);
+  void on_monitor_event(const proto::MonitorEvent& event);
+  void on_monitor_exit(sys::ExitStatus status);
+  void on_guest_connect(uint64_t stream, uint32_t port);
+  void kill(EndReason reason, std::string detail);
+  void finish(SandboxEnd end);
+  proto::SandboxStatus status() const;
+
+  static sys::Fd& take(SandboxFds& fds, proto::SandboxFd which) {
+    return fds.at(static_cast<size_t>(which));
+  }
+
+  loop::Loop* loop_;
+  proto::SandboxConfig config_;
+  sys::Fd control_;
+  sys::Fd data_;
+  State state_ = State::Starting;
+  std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
+  // Why it will have ended, once that is decided and the monitor's process is still to go.
+  std::optional<SandboxEnd> verdict_;
+  std::optional<SandboxEnd> end_;
+  bool agent_taken_ = false;
+  std::vector<Asker> ready_askers_;
+  std::vector<Asker> end_askers_;
+  Mux mux_;
+  VsockBridge vsock_;
+  std::unique_ptr<MonitorLink> monitor_;
+  loop::Watch control_watch_;
+  loop::Watch boot_deadline_;
+  loop::Watch stop_deadline_;
+  loop::Watch farewell_;
+};
+
+Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fds)
+    : loop_(&loop),
+      config_(std::move(config)),
+      control_(std::move(take(fds, proto::SandboxFd::Control))),
+      data_(std::move(take(fds, proto::SandboxFd::Data))),
+      mux_(loop, config_,
+           {[this](Asker asker, ByteView request) { on_request(asker, request); },
+            [this] { on_agent_ready(); }, [this](const std::string& why) { on_agent_lost(why); },
+            [this] {
+              if (state_ == State::Ended) loop_->stop();
+            }}),
+      vsock_(loop, std::move(take(fds, proto::SandboxFd::Vsock)),
+             std::move(take(fds, proto::SandboxFd::Runtime)), [this](sys::Fd fd, uint32_t port) {
+               proto::MonitorRequest request;
+               request.kind = proto::MonitorRequestKind::Connect;
+               request.port = port;
+               request.announce = true;
+               if (monitor_) monitor_->send(request, fd.get());
+             }) {
+  const sys::Fd kvm = sys::open_file("/dev/kvm", O_RDWR);
+  proto::MonitorConfig machine;
+  machine.cpus = config_.cpus;
+  machine.memory = config_.memory;
+  machine.cmdline = kernel_command_line(config_);
+  machine.serial = config_.kernel_console == "ttyS0";
+  std::array<int, static_cast<size_t>(proto::MonitorFd::Count)> passed{};
+  const auto pass = [&](proto::MonitorFd which, int fd) {
+    passed.at(static_cast<size_t>(which)) = fd;
+  };
+  pass(proto::MonitorFd::Kvm, kvm.get());
+  pass(proto::MonitorFd::ConsoleLog, take(fds, proto::SandboxFd::ConsoleLog).get());
+  pass(proto::MonitorFd::Kernel, take(fds, proto::SandboxFd::Kernel).get());
+  pass(proto::MonitorFd::Initramfs, take(fds, proto::SandboxFd::Initramfs).get());
+  pass(proto::MonitorFd::Root, take(fds, proto::SandboxFd::Root).get());
+  pass(proto::MonitorFd::Overlay, take(fds, proto::SandboxFd::Overlay).get());
+  monitor_ = std::make_unique<MonitorLink>(
+      loop, machine, passed,
+      MonitorLink::Handlers{[this](const proto::MonitorEvent& event) { on_monitor_event(event); },
+                            [this](sys::ExitStatus status) { on_monitor_exit(status); }});
+
+  sys::set_nonblocking(control_.get());
+  control_watch_ = loop.watch(control_.get(), EPOLLIN, [this](uint32_t) {
+    // The socket's mode keeps others out; the credentials say so again for a directory somebody
+    // opened up.
+    auto fd = sys::accept_connection(control_.get());
+    if (!fd) return;
+    const auto peer = sys::peer_credentials(fd->get());
+    if (peer.uid == ::geteuid() || peer.uid == 0) mux_.add_client(std::move(*fd));
+  });
+  boot_deadline_ = loop.after(std::chrono::milliseconds(config_.boot_timeout_ms), [this] {
+    kill(EndReason::StartFailed, "the guest did not become ready within " +
+                                     format_duration_ms(config_.boot_timeout_ms) +
+                                     "; its console output is in the log (mvm logs)");
+  });
+}
+
+// ---- requests -------------------------------------------------------------------------------
+
+void Sandbox::Impl::on_request(Asker asker, ByteView request) {
+  const auto verb = proto::request_verb(request).value_or("");
+  if (verb == proto::kSandboxStatusVerb) {
+    mux_.answer(asker, proto::encode_ok(status().encode()));
+  } else if (verb == proto::kSandboxReadyVerb) {
+    if (mux_.agent_ready()) return mux_.answer(asker, proto::encode_ok());
+    ready_askers_.push_back(asker);
+  } else if (verb == proto::kSandboxWaitVerb) {
+    end_askers_.push_back(asker);
+  } else if (verb == proto::kSandboxStopVerb) {
+    const auto stop_request = proto::StopRequest::decode(request);
+    if (!stop_request)
+      return mux_.answer(asker,
+                         proto::encode_error({Kind::Invalid, "the request does not decode"}));
+    end_askers_.push_back(asker);
+    stop(*stop_request);
+  } else {
+    mux_.answer(asker,
+                proto::encode_error({Kind::Unsupported, "no such request: " + printable(verb)}));
+  }
+}
+
+proto::SandboxStatus Sandbox::Impl::status() const {
+  proto::SandboxStatus status;
+  status.id = config_.id;
+  status.name = config_.name;
+  status.state = state_name(state_);
+  status.sandbox_pid = static_cast<uint32_t>(::getpid());
+  status.monitor_pid = static_cast<uint32_t>(monitor_->pid());
+  status.started_unix_ms = static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(started_.time_since_epoch()).count());
+  status.end = end_;
+  return status;
+}
+
+void Sandbox::Impl::stop(const proto::StopRequest& request) {
+  if (state_ == State::Ended) return;
+  if (request.kill || !mux_.agent_ready())
+    return kill(request.kill ? EndReason::Killed : EndReason::Stopped, "");
+  if (state_ != State::Stopping) {
+    state_ = State::Stopping;
+    proto::ShutdownRequest shutdown;
+    mux_.tell_agent(shutdown.encode());
+  }
+  stop_deadline_ = loop_->after(request.grace, [this, grace = request.grace] {
+    kill(EndReason::Stopped, "the guest did not power off within " +
+                                 format_duration_ms(static_cast<uint64_t>(grace.count())));
+  });
+}
+
+// ---- the guest ------------------------------------------------------------------------------
+
+void Sandbox::Impl::on_agent_ready() {
+  boot_deadline_.reset();
+  if (state_ == State::Starting) state_ = State::Running;
+  for (const Asker asker : std::exchange(ready_askers_, {})) mux_.answer(asker, proto::encode_ok());
+}
+
+void Sandbox::Impl::on_agent_lost(const std::string& why) {
+  // While it stops, the agent goes before the machine does. At any other time a sandbox without its
+  // agent is of no use, and one whose agent breaks the protocol is not to be trusted.
+  if (state_ == State::Stopping || verdict_) return;
+  // The kernel panics when PID 1 dies: let that report come first.
+  stop_deadline_ =
+      loop_->after(std::chrono::seconds(2), [this, why] { kill(EndReason::Crashed, why); });
+}
+
+void Sandbox::Impl::on_guest_connect(uint64_t stream, uint32_t port) {
+  proto::MonitorRequest answer;
+  answer.stream = stream;
+  answer.kind = proto::MonitorRequestKind::Refuse;
+  std::optional<sys::Fd> end;
+  std::optional<sys::Fd> agent;
+  if (port == proto::kAgentPort) {
+    // The first caller is PID 1: nothing else runs in the guest before it has called. Later callers
+    // are impostors.
+    if (!agent_taken_) {
+      auto [ours, theirs] = sys::socket_pair(sys::SocketType::Stream);
+      agent = std::move(ours);
+      end = std::move(theirs);
+    }
+  } else {
+    end = vsock_.dial(port);
+  }
+  if (end) answer.kind = proto::MonitorRequestKind::Accept;
+  monitor_->send(answer, end ? std::optional(end->get()) : std::nullopt);
+  if (!agent) return;
+  agent_taken_ = true;
+  mux_.set_agent(std::move(*agent));
+}
+
+void Sandbox::Impl::on_monitor_event(const proto::MonitorEvent& event) {
+  switch (event.kind) {
+    case proto::MonitorEventKind::Running:
+    case proto::MonitorEventKind::Stats:
+      return;
+    case proto::MonitorEventKind::GuestConnect:
+      return on_guest_connect(event.stream, event.port);
+    case proto::MonitorEventKind::Ended:
+      break;
+  }
+  if (verdict_) return;
+  SandboxEnd end;
+  end.detail = printable(event.detail, proto::kMaxMessage / 8);
+  switch (event.cause) {
+    case proto::EndCause::PoweredOff:
+      end.reason = state_ == State::Stopping ? EndReason::Stopped : EndReason::Exited;
+      break;
+    case proto::EndCause::Rebooted:
+      end.reason = EndReason::Rebooted;
+      break;
+    case proto::EndCause::Panicked:
+      end.reason = EndReason::Panic;
+      break;
+    case proto::EndCause::Stopped:
+      end.reason = EndReason::Stopped;
+      break;
+    case proto::EndCause::Failed:
+      end.reason = state_ == State::Starting ? EndReason::StartFailed : EndReason::HostFault;
+      break;
+  }
+  if (state_ == State::Starting && end.reason == EndReason::Exited) {
+    end.reason = EndReason::StartFailed;
+    if (end.detail.empty()) end.detail = "the guest powered off before it was ready; see mvm logs";
+  }
+  verdict_ = std::move(end);
+}
+
+void Sandbox::Impl::on_monitor_exit(sys::ExitStatus status) {
+  if (!verdict_)
+    verdict_ = SandboxEnd{state_ == State::Starting ? EndReason::StartFailed : EndReason::Crashed,
+                          "the monitor ended without a word: " + status.text()};
+  finish(*verdict_);
+}
+
+void Sandbox::Impl::kill(EndReason reason, std::string detail) {
+  if (!verdict_) verdict_ = SandboxEnd{reason, std::move(detail)};
+  monitor_->kill();
+}
+
+void Sandbox::Impl::finish(SandboxEnd end) {
+  if (state_ == State::Ended) return;
+  state_ = State::Ended;
+  end_ = end;
+  boot_deadline_.reset();
+  stop_deadline_.reset();
+  control_watch_.reset();
+  try {
+    write_exit_record(data_.get(), end);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "mvm sandbox: recording the end: %s\n", error.what());
+  }
+  const std::string name(proto::end_reason_name(end.reason));
+  const std::string why = name + (end.detail.empty() ? "" : ": " + end.detail);
+  const Bytes result = proto::encode_ok(end.encode());
+  for (const Asker asker : std::exchange(end_askers_, {})) mux_.answer(asker, result);
+  const Bytes failure =
+      proto::encode_error({Kind::Unavailable, "the sandbox ended before it was ready: " + why});
+  for (const Asker asker : std::exchange(ready_askers_, {})) mux_.answer(asker, failure);
+  mux_.end_all({Kind::Unavailable, "the sandbox has ended: " + why});
+  if (!mux_.has_clients()) return loop_->stop();
+  farewell_ = loop_->after(kFarewell, [this] { loop_->stop(); });
+}
+
+Sandbox::Sandbox(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fds)
+    : impl_(std::make_unique<Impl>(loop, std::move(config), std::move(fds))) {}
+Sandbox::~Sandbox() = default;
+void Sandbox::stop() { impl_->stop({}); }
+
+void record_failed_start(int data_directory, const std::string& why) {
+  write_exit_record(data_directory, {EndReason::StartFailed, why});
+}
+
+}

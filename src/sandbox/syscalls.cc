@@ -1,0 +1,48 @@
+#include "syscalls.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+namespace mvm::sandbox {
+
+std::vector<jail::Rule> sandbox_syscalls() {
+  return {
+      {__NR_epoll_wait, "the loop"},
+      {__NR_read, "frames of clients and of the agent; the loop's eventfd"},
+      {__NR_write, "the same, and exit.json"},
+      {__NR_epoll_ctl, "connections come and go"},
+      {__NR_recvmsg, "events of the monitor"},
+      {__NR_sendmsg, "requests to the monitor, with a stream's descriptor"},
+      {__NR_accept4, "control and vsock sockets"},
+      {__NR_getsockopt, "SO_PEERCRED of a client", {SO_PEERCRED}, 2},
+      {__NR_recvfrom, "the CONNECT line"},
+      {__NR_fcntl, "non-blocking mode", {F_GETFL, F_SETFL}, 1},
+      {__NR_close, "connections end"},
+      {__NR_socket, "a guest's connection to a host port's socket", {AF_UNIX}, 0},
+      {__NR_connect, "the same"},
+      {__NR_socketpair, "the stream to the agent", {AF_UNIX}, 0},
+      {__NR_openat, "exit.json, by the data directory's descriptor"},
+      {__NR_unlinkat, "a left-over exit.json.new"},
+      {__NR_fdatasync, "exit.json"},
+      {__NR_renameat, "exit.json"},
+      {__NR_waitid, "reaps the monitor"},
+      {__NR_pidfd_send_signal, "ends the monitor"},
+      {__NR_getpid, "status; the C library"},
+      {__NR_geteuid, "who may connect"},
+      {__NR_clock_gettime, "time, where the vDSO cannot tell it"},
+      {__NR_futex, "the C++ library"},
+      {__NR_brk, "memory"},
+      {__NR_mmap, "memory"},
+      {__NR_munmap, "memory"},
+      {__NR_mremap, "memory"},
+      {__NR_madvise, "memory"},
+      {__NR_rt_sigreturn, "returns from a signal handler"},
+      {__NR_rt_sigprocmask, "abort()"},
+      {__NR_gettid, "abort()"},
+      {__NR_tgkill, "abort()"},
+      {__NR_exit_group, "ends"},
+  };
+}
+
+}

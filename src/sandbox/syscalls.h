@@ -1,0 +1,12 @@
+#pragma once
+
+#include <vector>
+
+#include "mvm/jail/seccomp.h"
+
+namespace mvm::sandbox {
+
+// What the sandbox process needs once its monitor runs.
+std::vector<jail::Rule> sandbox_syscalls();
+
+}

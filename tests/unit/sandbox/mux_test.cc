@@ -1,0 +1,248 @@
+// The multiplexer between real sockets: the test plays the clients and the agent.
+#include "../../../src/sandbox/mux.h"
+
+#include <optional>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "mvm/sys/error.h"
+#include "mvm/sys/io.h"
+#include "mvm/sys/socket.h"
+
+namespace mvm::sandbox {
+
+using proto::FrameType;
+
+struct Received {
+  uint32_t stream = 0;
+  FrameType type = FrameType::Hello;
+  Bytes payload;
+};
+
+// The far end of a connection, on a blocking socket.
+class Peer {
+ public:
+  explicit Peer(sys::Fd fd) : fd_(std::move(fd)) {}
+
+  void send(uint32_t stream, FrameType type, ByteView payload = {}) {
+    Bytes out;
+    proto::append_frame(out, stream, type, payload);
+    sys::write_all(fd_.get(), out);
+  }
+  void greet(std::string_view role) {
+    proto::Hello hello;
+    hello.role = role;
+    send(proto::kConnectionStream, FrameType::Hello, hello.encode());
+  }
+  // The next frame, turning the loop until it is there; nothing when the connection has ended.
+  std::optional<Received> next(loop::Loop& loop) {
+    sys::set_nonblocking(fd_.get());
+    while (true) {
+      if (const auto frame = decoder_.next())
+        return Received{frame->stream, frame->type,
+                        Bytes(frame->payload.begin(), frame->payload.end())};
+      std::optional<size_t> got;
+      try {
+        got = sys::read_some(fd_.get(), decoder_.space());
+      } catch (const Error&) {
+        return std::nullopt;
+      }
+      if (got == 0U) return std::nullopt;
+      if (got) {
+        decoder_.commit(*got);
+      } else {
+        loop.run_once(std::chrono::milliseconds(10));
+      }
+    }
+  }
+  void hang_up() { fd_.reset(); }
+
+ private:
+  sys::Fd fd_;
+  proto::FrameDecoder decoder_;
+};
+
+class MuxTest : public testing::Test {
+ protected:
+  MuxTest()
+      : mux_(loop_, config_,
+             {[this](Asker asker, ByteView) { askers_.push_back(asker); }, [this] { ++ready_; },
+              [this](const std::string& why) { lost_ = why; }, [this] { ++empty_; }}) {}
+
+  Peer client() {
+    auto [ours, theirs] = sys::socket_pair(sys::SocketType::Stream);
+    mux_.add_client(std::move(ours));
+    Peer peer(std::move(theirs));
+    peer.greet("client");
+    EXPECT_EQ(peer.next(loop_)->type, FrameType::Hello);
+    return peer;
+  }
+  Peer agent() {
+    auto [ours, theirs] = sys::socket_pair(sys::SocketType::Stream);
+    mux_.set_agent(std::move(ours));
+    Peer peer(std::move(theirs));
+    EXPECT_EQ(peer.next(loop_)->type, FrameType::Hello);
+    return peer;
+  }
+  void settle() {
+    for (int i = 0; i < 5; ++i) loop_.run_once(std::chrono::milliseconds(0));
+  }
+  static Bytes exec() {
+    proto::ExecRequest request;
+    request.argv = {"true"};
+    request.env = {{"B", "mine"}};
+    return request.encode();
+  }
+
+  loop::Loop loop_;
+  proto::SandboxConfig config_;
+  std::vector<Asker> askers_;
+  int ready_ = 0;
+  int empty_ = 0;
+  std::string lost_;
+  Mux mux_;
+};
+
+TEST_F(MuxTest, CarriesAStreamBothWaysUnderItsTwoNumbers) {
+  config_.env = {{"A", "default"}, {"B", "default"}};
+  config_.workdir = "/work";
+  Peer guest = agent();
+  guest.greet("agent");
+  Peer user = client();
+  user.send(7, FrameType::Request, exec());
+  const auto request = guest.next(loop_);
+  ASSERT_TRUE(request);
+  EXPECT_EQ(request->type, FrameType::Request);
+  const auto merged = proto::ExecRequest::decode(request->payload);
+  ASSERT_TRUE(merged);
+  EXPECT_EQ(merged->cwd, "/work");
+  const std::vector<std::pair<std::string, std::string>> env = {{"B", "mine"}, {"A", "default"}};
+  EXPECT_EQ(merged->env, env);
+
+  guest.send(request->stream, FrameType::Stdout, as_bytes("hello"));
+  const auto output = user.next(loop_);
+  ASSERT_TRUE(output);
+  EXPECT_EQ(output->stream, 7U);
+  EXPECT_EQ(as_text(output->payload), "hello");
+  user.send(7, FrameType::Data, as_bytes("input"));
+  EXPECT_EQ(as_text(guest.next(loop_)->payload), "input");
+  guest.send(request->stream, FrameType::End,
+             proto::encode_ok(proto::ExecResult{.exit_code = 3}.encode()));
+  const auto end = user.next(loop_);
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->type, FrameType::End);
+  EXPECT_EQ(end->stream, 7U);
+}
+
+TEST_F(MuxTest, HoldsRequestsUntilTheAgentIsThere) {
+  Peer user = client();
+  user.send(1, FrameType::Request, exec());
+  settle();
+  Peer guest = agent();
+  guest.greet("agent");
+  EXPECT_EQ(guest.next(loop_)->type, FrameType::Request);
+  EXPECT_EQ(ready_, 1);
+}
+
+TEST_F(MuxTest, CancelsWhatAClientLeavesBehind) {
+  Peer guest = agent();
+  guest.greet("agent");
+  Peer user = client();
+  user.send(1, FrameType::Request, exec());
+  const auto request = guest.next(loop_);
+  user.hang_up();
+  const auto cancel = guest.next(loop_);
+  ASSERT_TRUE(cancel);
+  EXPECT_EQ(cancel->type, FrameType::Cancel);
+  EXPECT_EQ(cancel->stream, request->stream);
+  EXPECT_EQ(empty_, 1);
+  guest.send(request->stream, FrameType::End, proto::encode_ok({}));
+  settle();
+  EXPECT_EQ(lost_, "");
+}
+
+TEST_F(MuxTest, DropsAnAgentThatSendsMoreThanItHasCreditFor) {
+  Peer guest = agent();
+  guest.greet("agent");
+  Peer user = client();
+  user.send(1, FrameType::Request, exec());
+  const auto request = guest.next(loop_);
+  const Bytes chunk(proto::kMaxPayload);
+  for (size_t sent = 0; sent < proto::kInitialWindow; sent += chunk.size())
+    guest.send(request->stream, FrameType::Stdout, chunk), settle();
+  EXPECT_EQ(lost_, "");
+  guest.send(request->stream, FrameType::Stderr, as_bytes("x"));
+  settle();
+  EXPECT_EQ(lost_, "the guest's agent sent more than it was allowed to");
+  std::optional<Received> last;
+  while (const auto frame = user.next(loop_)) {
+    last = frame;
+    if (last->type == FrameType::End) break;
+  }
+  ASSERT_TRUE(last);
+  EXPECT_EQ(proto::End::decode(last->payload)->error->kind, Kind::Unavailable);
+}
+
+TEST_F(MuxTest, DropsAnAgentThatSpeaksOnAStreamNobodyOpened) {
+  Peer guest = agent();
+  guest.greet("agent");
+  guest.send(99, FrameType::Stdout, as_bytes("x"));
+  settle();
+  EXPECT_EQ(lost_, "the guest's agent spoke on a stream that nobody opened");
+}
+
+TEST_F(MuxTest, DropsAnAgentThatSpeaksGarbage) {
+  auto [ours, theirs] = sys::socket_pair(sys::SocketType::Stream);
+  mux_.set_agent(std::move(ours));
+  sys::write_all(theirs.get(), as_bytes("HTTP/1.1 200 OK\r\n\r\n"));
+  settle();
+  EXPECT_NE(lost_, "");
+}
+
+TEST_F(MuxTest, DropsAnAgentOfAnotherVersion) {
+  Peer guest = agent();
+  proto::Hello hello;
+  hello.version = proto::kProtocolVersion + 1;
+  hello.role = "agent";
+  guest.send(proto::kConnectionStream, FrameType::Hello, hello.encode());
+  settle();
+  EXPECT_EQ(lost_, "the guest's agent speaks version 2 of the protocol");
+}
+
+TEST_F(MuxTest, DropsAClientThatPretendsToBeAServer) {
+  Peer guest = agent();
+  guest.greet("agent");
+  Peer user = client();
+  user.send(1, FrameType::Request, exec());
+  EXPECT_TRUE(guest.next(loop_));
+  user.send(1, FrameType::Stdout, as_bytes("x"));
+  EXPECT_FALSE(user.next(loop_));
+  EXPECT_EQ(lost_, "");
+}
+
+TEST_F(MuxTest, DropsAClientThatOverrunsItsCredit) {
+  Peer guest = agent();
+  guest.greet("agent");
+  Peer user = client();
+  user.send(1, FrameType::Request, exec());
+  const Bytes chunk(proto::kMaxPayload);
+  for (size_t sent = 0; sent < proto::kInitialWindow; sent += chunk.size())
+    user.send(1, FrameType::Data, chunk), settle();
+  user.send(1, FrameType::Data, as_bytes("x"));
+  EXPECT_FALSE(user.next(loop_));
+}
+
+TEST_F(MuxTest, GivesSandboxRequestsToTheSandbox) {
+  Peer user = client();
+  user.send(5, FrameType::Request, proto::encode_request(proto::kSandboxStatusVerb));
+  settle();
+  ASSERT_EQ(askers_.size(), 1U);
+  mux_.answer(askers_[0], proto::encode_ok({}));
+  const auto end = user.next(loop_);
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->stream, 5U);
+  EXPECT_EQ(end->type, FrameType::End);
+}
+
+}
