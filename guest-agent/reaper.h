@@ -1,0 +1,36 @@
+#pragma once
+// Collects every child that ends: the agent's own, and, because it is PID 1 (or a subreaper), every
+// orphan of the sandbox.
+
+#include <functional>
+#include <unordered_map>
+
+#include <sys/types.h>
+
+#include "mvm/loop/loop.h"
+#include "mvm/sys/fd.h"
+#include "mvm/sys/process.h"
+
+namespace mvm::guest {
+
+class Reaper {
+ public:
+  // Blocks SIGCHLD for the process; children must unblock it (launch.cc does).
+  explicit Reaper(loop::Loop& loop);
+
+  // Calls `ended` once when this child ends. To be called in the turn that made the child.
+  void expect(pid_t pid, std::function<void(sys::ExitStatus)> ended);
+  void forget(pid_t pid) { expected_.erase(pid); }
+  // Called after each batch of endings, whoever's children they were.
+  void after_each(std::function<void()> observer) { observer_ = std::move(observer); }
+
+ private:
+  void collect();
+
+  std::unordered_map<pid_t, std::function<void(sys::ExitStatus)>> expected_;
+  std::function<void()> observer_;
+  sys::Fd signals_;
+  loop::Watch watch_;
+};
+
+}

@@ -1,0 +1,220 @@
+#include "server.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <linux/vm_sockets.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "mvm/base/text.h"
+#include "mvm/proto/control.h"
+#include "mvm/proto/copy.h"
+#include "mvm/sys/error.h"
+#include "mvm/sys/file.h"
+
+#include "version.h"
+
+namespace mvm::guest {
+
+Server::Server(loop::Loop& loop, Options options)
+    : loop_(&loop),
+      options_(std::move(options)),
+      reaper_(loop),
+      trees_(options_.cgroups),
+      commands_{loop, reaper_, trees_, Lingering(loop), {}} {
+  // A host or a command that stops reading is an error code, not an end.
+  ::signal(SIGPIPE, SIG_IGN);
+  reaper_.after_each([this] { after_reaping(); });
+}
+
+Server::~Server() = default;
+
+// ---- connections ------------------------------------------------------------------------------
+
+void Server::serve(sys::Fd socket) {
+  if (connections_.size() >= kMaxConnections) return;
+  Connection::Handler handler{
+      [this](Channel& channel, std::string_view verb, ByteView payload) {
+        return open(channel, verb, payload);
+      },
+      [this](std::vector<std::unique_ptr<StreamSlot>> slots) { adopt(std::move(slots)); },
+      [this](Connection& connection) { closed(connection); }};
+  connections_.push_back(
+      std::make_unique<Connection>(*loop_, std::move(socket), std::move(handler)));
+}
+
+void Server::adopt(std::vector<std::unique_ptr<StreamSlot>> slots) {
+  for (auto& slot : slots) {
+    StreamSlot& kept = *orphans_.emplace_back(std::move(slot));
+    kept.channel.when_ended([this] {
+      if (!sweep_) sweep_ = loop_->after(std::chrono::milliseconds(0), [this] { sweep_orphans(); });
+    });
+    kept.stream->on_lost();
+  }
+}
+
+void Server::closed(Connection& connection) {
+  const auto found = std::find_if(connections_.begin(), connections_.end(),
+                                  [&](const auto& entry) { return entry.get() == &connection; });
+  MVM_ASSERT(found != connections_.end());
+  connections_.erase(found);
+  report_idle();
+}
+
+void Server::sweep_orphans() {
+  sweep_.reset();
+  std::erase_if(orphans_, [](const auto& slot) { return slot->channel.ended(); });
+  report_idle();
+}
+
+void Server::report_idle() {
+  if (connections_.empty() && orphans_.empty() && options_.idle) options_.idle();
+}
+
+void Server::after_reaping() {
+  // A copy: what on_reaped() leads to may end commands, though it destroys none.
+  const std::vector<Exec*> running = commands_.running;
+  for (Exec* command : running) command->on_reaped();
+  trees_.sweep();
+}
+
+void Server::flush() {
+  for (const auto& connection : connections_) connection->flush();
+}
+
+// ---- vsock ------------------------------------------------------------------------------------
+
+static sys::Fd vsock_socket() {
+  return sys::Fd(sys::check(::socket(AF_VSOCK, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
+                            "making a vsock socket"));
+}
+
+static sockaddr_vm vsock_address(uint32_t cid, uint32_t port) {
+  sockaddr_vm address{};
+  address.svm_family = AF_VSOCK;
+  address.svm_cid = cid;
+  address.svm_port = port;
+  return address;
+}
+
+sys::Fd listen_vsock(uint32_t port) {
+  sys::Fd fd = vsock_socket();
+  const sockaddr_vm address = vsock_address(VMADDR_CID_ANY, port);
+  // The socket calls take the generic type by contract.
+  sys::check(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
+             "binding vsock port " + std::to_string(port));
+  sys::check(::listen(fd.get(), static_cast<int>(kMaxConnections)), "listening on vsock");
+  return fd;
+}
+
+std::optional<sys::Fd> call_host(uint32_t port) {
+  sys::Fd fd = vsock_socket();
+  // The call is answered or refused at once, by the device; the limit is for a host that hangs.
+  timeval limit{1, 0};
+  ::setsockopt(fd.get(), AF_VSOCK, SO_VM_SOCKETS_CONNECT_TIMEOUT, &limit, sizeof limit);
+  const int flags = ::fcntl(fd.get(), F_GETFL);
+  ::fcntl(fd.get(), F_SETFL, flags & ~O_NONBLOCK);
+  const sockaddr_vm address = vsock_address(VMADDR_CID_HOST, port);
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    return std::nullopt;
+  return fd;
+}
+
+void Server::listen(sys::Fd listener) {
+  listener_ = std::move(listener);
+  accepting_ = loop_->watch(listener_.get(), EPOLLIN, [this](uint32_t) { accept(); });
+}
+
+void Server::accept() {
+  while (true) {
+    sockaddr_vm peer{};
+    socklen_t size = sizeof peer;
+    sys::Fd socket(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&peer), &size,
+                             SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket) return;
+    // Processes of the sandbox can reach this port too (loopback); they have no business here.
+    if (peer.svm_family == AF_VSOCK && peer.svm_cid == VMADDR_CID_HOST) serve(std::move(socket));
+  }
+}
+
+// ---- verbs ------------------------------------------------------------------------------------
+
+// MemAvailable of /proc/meminfo, in bytes.
+static std::optional<uint64_t> available_memory() {
+  constexpr size_t kMaxMeminfo = 64 * 1024;
+  std::string text;
+  try {
+    text = sys::read_text_file("/proc/meminfo", kMaxMeminfo);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  constexpr std::string_view kLabel = "MemAvailable:";
+  const size_t at = text.find(kLabel);
+  if (at == std::string::npos) return std::nullopt;
+  std::string_view rest = std::string_view(text).substr(at + kLabel.size());
+  rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+  const auto kibibytes = parse_u64(rest.substr(0, rest.find(' ')));
+  if (!kibibytes) return std::nullopt;
+  return *kibibytes * 1024;
+}
+
+void Server::info(Channel& channel) {
+  utsname system{};
+  ::uname(&system);
+  struct sysinfo memory{};
+  ::sysinfo(&memory);
+  timespec uptime{};
+  ::clock_gettime(CLOCK_BOOTTIME, &uptime);
+  proto::AgentInfo info;
+  info.software = kAgentVersion;
+  info.kernel = system.release;
+  info.uptime_ms =
+      static_cast<uint64_t>(uptime.tv_sec) * 1000 + static_cast<uint64_t>(uptime.tv_nsec) / 1000000;
+  info.memory_total = static_cast<uint64_t>(memory.totalram) * memory.mem_unit;
+  info.memory_available =
+      available_memory().value_or(static_cast<uint64_t>(memory.freeram) * memory.mem_unit);
+  info.commands = static_cast<uint32_t>(commands_.running.size());
+  channel.end(proto::encode_ok(info.encode()));
+}
+
+static void set_clock(uint64_t unix_nanoseconds) {
+  timespec now{};
+  now.tv_sec = static_cast<time_t>(unix_nanoseconds / 1000000000);
+  now.tv_nsec = static_cast<long>(unix_nanoseconds % 1000000000);
+  sys::check(::clock_settime(CLOCK_REALTIME, &now), "setting the clock");
+}
+
+template <typename Request>
+static Request decoded(ByteView payload) {
+  auto request = Request::decode(payload);
+  if (!request) throw Error(Kind::Invalid, "the request is malformed");
+  return std::move(*request);
+}
+
+std::unique_ptr<Stream> Server::open(Channel& channel, std::string_view verb, ByteView payload) {
+  if (verb == proto::kExecVerb)
+    return std::make_unique<Exec>(channel, commands_, decoded<proto::ExecRequest>(payload));
+  if (verb == proto::kPingVerb) {
+    channel.end(proto::encode_ok());
+  } else if (verb == proto::kInfoVerb) {
+    info(channel);
+  } else if (verb == proto::kSyncTimeVerb) {
+    set_clock(decoded<proto::SyncTimeRequest>(payload).unix_nanoseconds);
+    channel.end(proto::encode_ok());
+  } else if (verb == proto::kShutdownVerb) {
+    const auto request = decoded<proto::ShutdownRequest>(payload);
+    channel.end(proto::encode_ok());
+    loop_->post([this, grace = request.grace] { options_.shutdown(grace); });
+  } else {
+    throw Error(Kind::Unsupported, "the agent does not know the verb '" + printable(verb) + "'");
+  }
+  return nullptr;
+}
+
+}
