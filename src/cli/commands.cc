@@ -1,0 +1,431 @@
+// The table. The order is the order of help and of docs/cli.md.
+
+#include <array>
+
+#include "mvm/cli/command.h"
+
+namespace mvm::cli {
+namespace {
+
+template <size_t... Sizes>
+constexpr auto joined(const std::array<Option, Sizes>&... parts) {
+  std::array<Option, (Sizes + ...)> out{};
+  size_t at = 0;
+  const auto append = [&](const auto& part) {
+    for (const Option& option : part) out.at(at++) = option;
+  };
+  (append(parts), ...);
+  return out;
+}
+
+// ---- flags that several commands share
+// ------------------------------------------------------------
+
+constexpr Option kJson{0, "json", "", "", "Print one JSON document instead of text."};
+constexpr Option kName{
+    0,     "name",          "", "NAME", "The sandbox, instead of the argument NAME.", false,
+    false, Offer::Sandboxes};
+constexpr Option kQuiet{'q', "quiet", "", "", "Print no progress and no closing line."};
+constexpr Option kManifest{
+    'f', "file", "", "FILE", "Read this manifest, not ./mvm.toml.", false, false, Offer::Files};
+
+constexpr std::array kMachine = {
+    Option{0, "image", "", "IMAGE", "Image to start from. Default: base.", false, false,
+           Offer::Images},
+    Option{0, "kernel", "", "NAME", "Guest kernel. Default: the host's default kernel."},
+    Option{0, "cpus", "", "N", "Virtual CPUs, 1 to 32. Default: 1."},
+    Option{'m', "memory", "mem", "SIZE", "Memory, such as 768M or 2G. Default: 512M."},
+    Option{0, "disk-size", "", "SIZE", "Most it may write over its image. Default: 8G."},
+    Option{0, "hostname", "", "NAME", "Host name inside. Default: the sandbox's name."},
+    Option{0, "label", "", "KEY=VALUE", "Label to find it by. May be given many times.", true},
+    Option{0, "boot-timeout", "", "DURATION", "How long the start may take. Default: 60s."},
+};
+
+constexpr std::array kPlace = {
+    Option{'e', "env", "", "NAME[=VALUE]",
+           "Environment variable; without a value, the one of the same name here.", true},
+    Option{0, "env-file", "", "FILE", "Environment variables, one NAME=VALUE a line.", true, false,
+           Offer::Files},
+    Option{'w', "workdir", "", "DIR", "Directory to start in."},
+    Option{'u', "user", "", "USER", "User to run as: a name, a uid, or uid:gid."},
+};
+
+constexpr std::array kStreams = {
+    Option{'i', "interactive", "", "",
+           "Connect standard input. Without it the command reads nothing."},
+    Option{'t', "tty", "", "", "Give the command a terminal."},
+    Option{0, "timeout", "", "DURATION",
+           "Stop the command and all it started after this time, such as 30s; exit code 124."},
+    Option{0, "max-output", "", "SIZE",
+           "Drop output beyond this. Default: no limit; with --json 1M for each stream."},
+};
+
+// ---- init, up
+// -------------------------------------------------------------------------------------
+
+constexpr std::array kInitPositionals = {
+    Positional{"NAME", "Name of the sandbox. Default: the folder's name.", false}};
+constexpr std::array kInitOptions = {
+    Option{0, "image", "", "IMAGE", "Image to name in the file. Default: base.", false, false,
+           Offer::Images},
+    Option{0, "force", "", "", "Replace an existing file."},
+};
+constexpr std::array<std::string_view, 2> kInitExamples = {"mvm init", "mvm init agent-sandbox"};
+
+constexpr std::array kUpPositionals = {
+    Positional{"NAME", "Name of the sandbox. Default: the manifest's, else the folder's.", false,
+               false, Offer::Sandboxes}};
+constexpr auto kUpOptions =
+    joined(std::array{kManifest}, kMachine, kPlace,
+           std::array{Option{0, "rm", "", "", "Remove it, with all it wrote, when it ends."}, kName,
+                      kQuiet, kJson});
+constexpr std::array<std::string_view, 4> kUpExamples = {
+    "mvm up", "mvm up agent-sandbox", "mvm up agent-sandbox --image python --cpus 2 -m 1G",
+    "mvm up -f box.toml --json"};
+
+// ---- commands in a sandbox
+// ------------------------------------------------------------------------
+
+constexpr std::array kRunPositionals = {
+    Positional{"IMAGE", "Image to start from.", true, false, Offer::Images}};
+constexpr auto kRunMachine = [] {
+  std::array<Option, kMachine.size() - 1> out{};  // the image is the argument
+  for (size_t i = 0; i < out.size(); ++i) out.at(i) = kMachine.at(i + 1);
+  return out;
+}();
+constexpr auto kRunOptions = joined(
+    kStreams, kPlace, kRunMachine,
+    std::array{Option{0, "name", "", "NAME", "Name of the sandbox. Default: one is made up."},
+               Option{0, "rm", "", "", "Accepted; the sandbox is always removed."}, kQuiet, kJson});
+constexpr std::array<std::string_view, 3> kRunExamples = {
+    "mvm run base -- python3 -c 'print(6 * 7)'", "mvm run base -it -- bash",
+    "mvm run base --timeout 30s --json -- sh -c 'uname -a; id'"};
+
+constexpr std::array kNamePositional = {
+    Positional{"NAME", "The sandbox.", true, false, Offer::Sandboxes}};
+constexpr auto kExecOptions =
+    joined(kStreams,
+           std::array{Option{'d', "detach", "", "",
+                             "Start the command and do not wait; its output is dropped."}},
+           kPlace, std::array{kName, kJson});
+constexpr std::array<std::string_view, 5> kExecExamples = {
+    "mvm exec agent-sandbox -- python3 /work/agent.py", "mvm exec -it agent-sandbox bash",
+    "mvm exec -i agent-sandbox -- tar -xf - -C /work <work.tar",
+    "mvm exec agent-sandbox --timeout 30s -e DEBUG=1 -w /work -- make test",
+    "mvm exec agent-sandbox --json -- id"};
+
+constexpr auto kShellOptions = joined(kPlace, std::array{kName});
+constexpr std::array<std::string_view, 2> kShellExamples = {"mvm shell agent-sandbox",
+                                                            "mvm shell agent-sandbox -u nobody"};
+
+constexpr std::array kCopyPositionals = {
+    Positional{"SOURCE", "What to copy: a path here, or NAME:/path.", true, false, Offer::Files},
+    Positional{"TARGET", "Where to: the other of the two.", true, false, Offer::Files}};
+constexpr std::array kCopyOptions = {
+    Option{'p', "parents", "", "", "Make missing folders above the target in the sandbox."},
+    Option{'L', "follow-link", "", "", "Copy what a symbolic link in the sandbox points to."},
+    Option{'u', "user", "", "USER", "Owner of what is written in the sandbox. Default: root."},
+    kQuiet,
+    kJson,
+};
+constexpr std::array<std::string_view, 3> kCopyExamples = {
+    "mvm cp agent.py agent-sandbox:/work/", "mvm cp agent-sandbox:/work/out ./out",
+    "mvm cp -p data agent-sandbox:/srv/input/data"};
+
+constexpr std::array kLogsOptions = {Option{'f', "follow", "", "", "Go on until the sandbox ends."},
+                                     kName};
+constexpr std::array<std::string_view, 2> kLogsExamples = {"mvm logs agent-sandbox",
+                                                           "mvm logs -f agent-sandbox"};
+
+// ---- sandboxes
+// ------------------------------------------------------------------------------------
+
+constexpr std::array kPsOptions = {
+    Option{'a', "all", "", "", "Ended ones too."},
+    Option{'q', "quiet", "", "", "Names only."},
+    Option{0, "label", "", "KEY[=VALUE]", "Only those with this label.", true},
+    kJson,
+};
+constexpr std::array<std::string_view, 3> kPsExamples = {"mvm ps", "mvm ps -a --label team=search",
+                                                         "mvm ps --json"};
+
+constexpr std::array kInspectOptions = {kName};
+constexpr std::array<std::string_view, 1> kInspectExamples = {"mvm inspect agent-sandbox"};
+
+constexpr std::array kNamesPositional = {
+    Positional{"NAME", "The sandbox; may be several.", true, true, Offer::Sandboxes}};
+constexpr std::array kDownOptions = {
+    Option{0, "grace", "", "DURATION", "How long it may take to end by itself. Default: 10s."},
+    Option{0, "kill", "", "", "Do not ask it, end it at once."},
+    Option{0, "rm", "", "", "Remove it, with all it wrote, as well."},
+    kName,
+    kQuiet,
+    kJson,
+};
+constexpr std::array<std::string_view, 3> kDownExamples = {
+    "mvm down agent-sandbox", "mvm down agent-sandbox --rm", "mvm down a b c --grace 2s"};
+
+constexpr std::array kRemoveOptions = {
+    Option{'f', "force", "", "", "End it first when it runs; no error when there is none."},
+    kName,
+    kQuiet,
+};
+constexpr std::array<std::string_view, 2> kRemoveExamples = {"mvm rm agent-sandbox",
+                                                             "mvm rm -f agent-sandbox"};
+
+// ---- images
+// ---------------------------------------------------------------------------------------
+
+constexpr std::array kImportPositionals = {
+    Positional{"SOURCE", "A folder or a tar archive with a root file system.", true, false,
+               Offer::Files},
+    Positional{"NAME", "Name of the image. Default: made from the source's name.", false}};
+constexpr std::array kImportOptions = {
+    Option{0, "name", "", "NAME", "Name of the image, instead of the argument."}, kQuiet, kJson};
+constexpr std::array<std::string_view, 2> kImportExamples = {"mvm image import ./rootfs base",
+                                                             "mvm image import rootfs.tar.gz"};
+constexpr std::array kImagePositional = {
+    Positional{"IMAGE", "Name or digest.", true, false, Offer::Images}};
+constexpr std::array kImagesPositional = {
+    Positional{"IMAGE", "Name or digest; may be several.", true, true, Offer::Images}};
+constexpr std::array kImageListOptions = {Option{'q', "quiet", "", "", "Names only."}, kJson};
+constexpr std::array<std::string_view, 1> kImageListExamples = {"mvm image ls"};
+constexpr std::array<std::string_view, 1> kImageInspectExamples = {"mvm image inspect base"};
+constexpr std::array kImageRemoveOptions = {
+    Option{'f', "force", "", "", "Also when stopped sandboxes were made from it."}, kQuiet};
+constexpr std::array<std::string_view, 1> kImageRemoveExamples = {"mvm image rm base"};
+
+// ---- mvm itself
+// -----------------------------------------------------------------------------------
+
+constexpr std::array kFilePositional = {
+    Positional{"FILE", "The manifest. Default: mvm.toml.", false, false, Offer::Files}};
+constexpr std::array kConfigOptions = {kJson};
+constexpr std::array<std::string_view, 2> kValidateExamples = {"mvm config validate",
+                                                               "mvm config validate box.toml"};
+constexpr std::array<std::string_view, 2> kShowExamples = {"mvm config show",
+                                                           "MVM_CPUS=4 mvm config show --json"};
+constexpr std::array kDaemonOptions = {
+    Option{0, "ready-fd", "", "FD", "Close this descriptor when serving.", false, true}};
+constexpr std::array<std::string_view, 1> kDaemonExamples = {"mvm daemon"};
+constexpr std::array<std::string_view, 1> kDaemonStatusExamples = {"mvm daemon status --json"};
+constexpr std::array<std::string_view, 1> kDaemonStopExamples = {"mvm daemon stop"};
+constexpr std::array kJsonOnly = {kJson};
+constexpr std::array<std::string_view, 2> kDoctorExamples = {"mvm doctor", "mvm doctor --json"};
+constexpr std::array kShellPositional = {
+    Positional{"SHELL", "bash, zsh or fish.", true, false, Offer::Shells}};
+constexpr std::array<std::string_view, 3> kCompletionExamples = {
+    "source <(mvm completion bash)", "mvm completion zsh >\"${fpath[1]}/_mvm\"",
+    "mvm completion fish >~/.config/fish/completions/mvm.fish"};
+constexpr std::array<std::string_view, 1> kVersionExamples = {"mvm version"};
+constexpr std::array kHelpPositionals = {
+    Positional{"COMMAND", "The command, in one or two words.", false, true, Offer::Commands}};
+constexpr std::array kHelpOptions = {
+    Option{0, "markdown", "", "", "The whole reference as Markdown.", false, true}};
+constexpr std::array<std::string_view, 2> kHelpExamples = {"mvm help", "mvm help image import"};
+
+constexpr std::string_view kSandboxes = "Sandboxes";
+constexpr std::string_view kImages = "Images";
+constexpr std::string_view kItself = "mvm itself";
+
+constexpr std::array kCommands = {
+    Command{Verb::Init, "init", "", kSandboxes, "Write an mvm.toml for this folder",
+            "Writes ./mvm.toml with the settings that most people change. It is an error when the "
+            "file exists already.",
+            kInitPositionals, kInitOptions, "", false, kInitExamples},
+    Command{Verb::Up, "up", "", kSandboxes, "Start a sandbox",
+            "Starts the sandbox and returns when it can run commands. Settings come from the "
+            "flags, else from MVM_* variables, else from ./mvm.toml when there is one, else they "
+            "are the defaults.\n\n"
+            "A stopped sandbox of the name is started again with the disk it had; of a running "
+            "one nothing changes.",
+            kUpPositionals, kUpOptions, "", false, kUpExamples},
+    Command{Verb::Run, "run", "", kSandboxes, "Run one command in a new sandbox and remove it",
+            "Boots a sandbox from IMAGE, runs the command, removes the sandbox with all it wrote, "
+            "and exits as the command did.",
+            kRunPositionals, kRunOptions, "[--] COMMAND [ARGUMENT]...", true, kRunExamples},
+    Command{Verb::Exec, "exec", "", kSandboxes, "Run a command in a running sandbox",
+            "Runs the command as it is given: no shell takes part. Flags of mvm come before the "
+            "command; what follows it is the command's own. Ctrl-C and SIGTERM go to the command; "
+            "the second one gives up and ends it.\n\n"
+            "The call ends when the command has ended, whatever standard input or a background "
+            "process still holds open.",
+            kNamePositional, kExecOptions, "[--] COMMAND [ARGUMENT]...", true, kExecExamples},
+    Command{Verb::Shell, "shell", "", kSandboxes, "Open a shell in a running sandbox",
+            "Starts bash where the sandbox has it, else sh, as a login shell. With a terminal "
+            "when there is one here, else reading commands from standard input.",
+            kNamePositional, kShellOptions, "", false, kShellExamples},
+    Command{Verb::Copy, "cp", "", kSandboxes, "Copy files and folders to or from a sandbox",
+            "One of the two is a path here, the other NAME:/path in a running sandbox. When the "
+            "target is an existing folder, or ends in '/', the copy is put into it. Modes and "
+            "times are kept, symbolic links are copied as links. Devices, pipes and sockets are "
+            "left out. A path here with ':' in it is written with './' in front.",
+            kCopyPositionals, kCopyOptions, "", false, kCopyExamples},
+    Command{Verb::Logs, "logs", "", kSandboxes, "Print a sandbox's console",
+            "Prints what the sandbox's kernel and first process wrote to the console. It is there "
+            "after the sandbox has ended as well.",
+            kNamePositional, kLogsOptions, "", false, kLogsExamples},
+    Command{Verb::Ps,
+            "ps",
+            "ls",
+            kSandboxes,
+            "List sandboxes",
+            "Lists the running sandboxes.",
+            {},
+            kPsOptions,
+            "",
+            false,
+            kPsExamples},
+    Command{Verb::Inspect, "inspect", "", kSandboxes, "Print all that is known of a sandbox",
+            "Prints a JSON document. Accepts a name or an id.", kNamePositional, kInspectOptions,
+            "", false, kInspectExamples},
+    Command{Verb::Down, "down", "stop", kSandboxes, "Stop sandboxes",
+            "Asks the sandbox to end, and ends it when it has not after the grace time. Its disk "
+            "stays: `mvm up NAME` starts it again. Stopping a stopped sandbox is no error.",
+            kNamesPositional, kDownOptions, "", false, kDownExamples},
+    Command{Verb::Remove, "rm", "", kSandboxes, "Remove stopped sandboxes",
+            "Removes the sandbox with all it wrote. A running one is an error unless forced.",
+            kNamesPositional, kRemoveOptions, "", false, kRemoveExamples},
+
+    Command{Verb::ImageImport, "image import", "", kImages, "Make an image from a folder or a tar",
+            "Reads a root file system and keeps it as an image. The source is not changed and not "
+            "needed afterwards. Archives may be compressed with gzip, xz, bzip2 or zstd.",
+            kImportPositionals, kImportOptions, "", false, kImportExamples},
+    Command{Verb::ImageList,
+            "image ls",
+            "list",
+            kImages,
+            "List images",
+            "Lists the images.",
+            {},
+            kImageListOptions,
+            "",
+            false,
+            kImageListExamples},
+    Command{Verb::ImageInspect,
+            "image inspect",
+            "",
+            kImages,
+            "Print all that is known of an image",
+            "Prints a JSON document.",
+            kImagePositional,
+            {},
+            "",
+            false,
+            kImageInspectExamples},
+    Command{Verb::ImageRemove, "image rm", "", kImages, "Remove images",
+            "An image that a sandbox was made from is kept; the error names the sandbox.",
+            kImagesPositional, kImageRemoveOptions, "", false, kImageRemoveExamples},
+
+    Command{Verb::Doctor,
+            "doctor",
+            "",
+            kItself,
+            "Check whether this host can run sandboxes",
+            "Checks the host by trying, says what is missing and what to do about it. Exits with 1 "
+            "when something needed is missing.",
+            {},
+            kJsonOnly,
+            "",
+            false,
+            kDoctorExamples},
+    Command{Verb::ConfigValidate, "config validate", "", kItself, "Check an mvm.toml",
+            "Prints every complaint with its line and column. Exits with 1 when there is one.",
+            kFilePositional, kConfigOptions, "", false, kValidateExamples},
+    Command{Verb::ConfigShow, "config show", "", kItself, "Print the settings that `up` would use",
+            "Prints each setting with the place it came from, as a valid mvm.toml.",
+            kFilePositional, kConfigOptions, "", false, kShowExamples},
+    Command{Verb::Daemon,
+            "daemon",
+            "",
+            kItself,
+            "Serve in the foreground",
+            "The other commands start the daemon when they need it; this runs it under a service "
+            "manager or to watch it. Sandboxes go on when it ends, and it finds them again.",
+            {},
+            kDaemonOptions,
+            "",
+            false,
+            kDaemonExamples},
+    Command{Verb::DaemonStatus,
+            "daemon status",
+            "",
+            kItself,
+            "Say whether the daemon runs",
+            "Exits with 1 when it does not. Does not start it.",
+            {},
+            kJsonOnly,
+            "",
+            false,
+            kDaemonStatusExamples},
+    Command{Verb::DaemonStop,
+            "daemon stop",
+            "",
+            kItself,
+            "End the daemon; sandboxes go on",
+            "The next command that needs it starts it again.",
+            {},
+            {},
+            "",
+            false,
+            kDaemonStopExamples},
+    Command{Verb::Completion,
+            "completion",
+            "",
+            kItself,
+            "Print a shell completion script",
+            "The script completes commands, flags, and the names of sandboxes and images.",
+            kShellPositional,
+            {},
+            "",
+            false,
+            kCompletionExamples},
+    Command{Verb::Version,
+            "version",
+            "",
+            kItself,
+            "Print the version",
+            "Prints the version.",
+            {},
+            kJsonOnly,
+            "",
+            false,
+            kVersionExamples},
+    Command{Verb::Help, "help", "", kItself, "Explain a command", "Prints what `--help` prints.",
+            kHelpPositionals, kHelpOptions, "", false, kHelpExamples},
+};
+
+std::string_view first_word(std::string_view name) { return name.substr(0, name.find(' ')); }
+std::string_view second_word(std::string_view name) {
+  const size_t blank = name.find(' ');
+  return blank == name.npos ? std::string_view() : name.substr(blank + 1);
+}
+
+}
+
+std::span<const Command> commands() { return kCommands; }
+
+const Command* find_command(Verb verb) {
+  for (const Command& command : kCommands)
+    if (command.verb == verb) return &command;
+  return nullptr;
+}
+
+const Command* find_command(std::string_view first, std::string_view second) {
+  for (const Command& command : kCommands) {
+    const auto one = first_word(command.name);
+    const auto two = second_word(command.name);
+    if (two.empty() ? second.empty() && (first == one || (!first.empty() && first == command.alias))
+                    : first == one && !second.empty() && (second == two || second == command.alias))
+      return &command;
+  }
+  return nullptr;
+}
+
+bool is_group(std::string_view word) {
+  for (const Command& command : kCommands)
+    if (!second_word(command.name).empty() && first_word(command.name) == word) return true;
+  return false;
+}
+
+}
