@@ -6,7 +6,8 @@
 // for), Stdout and Stderr up (a terminal has Stdout only), Signal, Resize and Cancel down at any
 // time; End. End comes when the command has exited and its output has been quiet for
 // kOutputGrace, whatever its stdin or a background child still holds open, or at once when both
-// pipes have ended.
+// pipes have ended. Its background children live on. The time-out and Cancel end the whole tree:
+// TERM, and after kill_grace KILL.
 
 #include <chrono>
 #include <cstdint>

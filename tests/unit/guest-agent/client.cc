@@ -222,18 +222,25 @@ proto::ExecRequest shell_request(const std::string& script) {
   return request;
 }
 
-size_t count_processes(const std::string& text) {
-  size_t count = 0;
+static std::vector<pid_t> find_processes(const std::string& text) {
+  std::vector<pid_t> found;
   for (const auto& name : sys::list_directory("/proc")) {
-    if (!parse_u64(name)) continue;
+    const auto pid = parse_u64(name);
+    if (!pid || static_cast<pid_t>(*pid) == ::getpid()) continue;
     try {
       const auto line = sys::read_text_file("/proc/" + name + "/cmdline", 1 << 20);
-      if (line.find(text) != std::string::npos && name != std::to_string(::getpid())) ++count;
+      if (line.find(text) != std::string::npos) found.push_back(static_cast<pid_t>(*pid));
     } catch (const Error&) {
       // It ended meanwhile.
     }
   }
-  return count;
+  return found;
+}
+
+size_t count_processes(const std::string& text) { return find_processes(text).size(); }
+
+void kill_processes(const std::string& text) {
+  for (const pid_t pid : find_processes(text)) ::kill(pid, SIGKILL);
 }
 
 }

@@ -71,6 +71,10 @@ class Client {
   pid_t agent() const { return agent_.pid(); }
   // Closes our end; waits for the agent to end.
   sys::ExitStatus hang_up();
+  // How the agent ended, if it does within `limit`.
+  std::optional<sys::ExitStatus> agent_end(std::chrono::milliseconds limit) {
+    return agent_.wait(limit);
+  }
   void close_socket() { socket_.reset(); }
   bool connection_open() const { return open_; }
   int socket() const { return socket_.get(); }
@@ -104,5 +108,6 @@ class Client {
 proto::ExecRequest shell_request(const std::string& script);
 // Number of live processes whose command line contains `text`.
 size_t count_processes(const std::string& text);
+void kill_processes(const std::string& text);
 
 }
