@@ -1,6 +1,7 @@
 #include "mvm/virtio/console.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "serve.h"
 
@@ -63,15 +64,16 @@ size_t Console::input(ByteView data) noexcept {
 void Console::deliver_input() noexcept {
   Queue* queue = queue_at(queues_, kReceiveQueue);
   if (queue == nullptr) return;
-  while (input_length_ > 0) {
+  for (bool looked_again = false; input_length_ > 0;) {
     const auto popped = queue->pop(chain_);
     if (!popped) {
       effects_.fault = popped.error();
       break;
     }
     if (!*popped) {
-      if (queue->enable_notifications()) continue;
-      break;
+      // Once is enough for an index that only moves forwards.
+      if (!queue->enable_notifications() || std::exchange(looked_again, true)) break;
+      continue;
     }
     if (chain_.writable_length() == 0) {
       effects_.fault = QueueFault::BufferTooSmall;

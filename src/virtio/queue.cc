@@ -203,19 +203,21 @@ bool Queue::should_notify() noexcept {
   return always || static_cast<uint16_t>(next_used_ - wish - 1) < pushed;
 }
 
-bool Queue::pending() const noexcept {
-  return memory::load_u16(avail_ + kRingIndex, std::memory_order_acquire) != next_avail_;
+uint16_t Queue::published() const noexcept {
+  return memory::load_u16(avail_ + kRingIndex, std::memory_order_acquire);
 }
 
-bool Queue::enable_notifications() noexcept {
-  if (fault_) return false;
+bool Queue::enable_notifications() noexcept { return !fault_ && notify_beyond(next_avail_); }
+
+bool Queue::notify_beyond(uint16_t index) noexcept {
   if (event_index_)
-    memory::store_u16(used_ + kRingElements + kUsedElementSize * size_, next_avail_,
+    memory::store_u16(used_ + kRingElements + kUsedElementSize * size_, index,
                       std::memory_order_relaxed);
   else
     memory::store_u16(used_, 0, std::memory_order_relaxed);
+  // We set our wish, then look at avail.idx; the driver sets avail.idx, then looks at our wish.
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  return pending();
+  return published() != index;
 }
 
 void Queue::disable_notifications() noexcept {

@@ -25,10 +25,11 @@ Progress serve_queue(Queue& queue, Chain& chain, uint32_t budget, Effects& effec
       break;
     }
     if (!*popped) {
-      if (queue.enable_notifications()) continue;
-      break;
+      if (!queue.enable_notifications()) break;
+    } else {
+      queue.push(chain.head(), answer(chain));
     }
-    queue.push(chain.head(), answer(chain));
+    // Looking again costs budget too: a driver could move its index back and forth for ever.
     if (--budget == 0 || spent()) {
       progress = Progress::More;
       break;

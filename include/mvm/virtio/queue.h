@@ -97,6 +97,10 @@ class Queue {
   // Asks the driver to kick at the next available chain. True when there is one already, that is
   // when the driver may have published it before it could see the wish: then look again.
   [[nodiscard]] bool enable_notifications() noexcept;
+  // What the driver has published so far, as it claims; and a wish for a kick when it publishes
+  // beyond `index`, which is true when it has already.
+  uint16_t published() const noexcept;
+  [[nodiscard]] bool notify_beyond(uint16_t index) noexcept;
   // A hint that kicks are not needed for now.
   void disable_notifications() noexcept;
 
@@ -104,8 +108,6 @@ class Queue {
   Queue() noexcept = default;
   std::optional<QueueFault> walk(uint16_t head, Chain& chain) noexcept;
   std::optional<QueueFault> append(Chain& chain, const Descriptor& descriptor) noexcept;
-  bool pending() const noexcept;
-
   const memory::GuestMemory* memory_ = nullptr;
   std::byte* descriptors_ = nullptr;
   std::byte* avail_ = nullptr;

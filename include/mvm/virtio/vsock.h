@@ -240,15 +240,19 @@ class Vsock : public Device {
   // Packets (vsock_packets.cc).
   Progress process_transmit() noexcept;
   void process_events() noexcept;
+  void send_reset_event(Queue& events) noexcept;
+  void wake_waiters() noexcept;
   void take_packet(const Chain& chain) noexcept;
   void take_stream_packet(Stream& stream, const VsockHeader& header, ChainReader& payload) noexcept;
   void take_data(Stream& stream, ChainReader& payload, uint32_t length) noexcept;
   void orphan_reset(Ports ports, uint16_t type) noexcept;
-  enum class Sent : uint8_t { Yes, NoBuffer };
-  Sent send_control(const VsockHeader& header) noexcept;
+  bool send_control(const VsockHeader& header) noexcept;
   bool flush_control() noexcept;
   bool pop_receive() noexcept;
-  VsockHeader header_for(const Stream& stream, VsockOp op) const noexcept;
+  VsockHeader header_for(Ports ports, VsockOp op) const noexcept;
+  VsockHeader header_for(Stream& stream, VsockOp op) const noexcept;
+  void opened(Stream& stream, uint8_t control) noexcept;
+  void wait_for_buffers(Stream& stream) noexcept;
   bool flowing() const noexcept { return active_ && gate_ != VsockGate::ResetPending; }
 
   struct Orphan {
@@ -262,8 +266,9 @@ class Vsock : public Device {
   uint32_t next_port_;
   bool active_ = false;
   VsockGate gate_ = VsockGate::Running;
-  bool reset_event_sent_ = false;
-  bool transmit_stalled_ = false;
+  // Where the event queue stood when the reset event was put into it.
+  std::optional<uint16_t> reset_event_sent_;
+  bool transmit_pending_ = false;  // the transmit queue was not found empty
   QueueSet queues_;
   Effects effects_;
 
