@@ -14,6 +14,7 @@
 #include "mvm/base/text.h"
 #include "mvm/sys/error.h"
 
+#include "process_one.h"
 #include "server.h"
 #include "version.h"
 
@@ -45,6 +46,9 @@ static int usage() {
 }
 
 static int run(int argc, char** argv) {
+  // The kernel hands its init the words of the command line that it does not know itself.
+  const bool asked = argc > 1 && std::string_view(argv[1]).starts_with("--");
+  if (::getpid() == 1 && !asked) run_as_process_one();
   std::optional<int> fd;
   std::string cgroups;
   for (int i = 1; i < argc; ++i) {

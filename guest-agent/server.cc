@@ -82,6 +82,7 @@ void Server::after_reaping() {
   const std::vector<Exec*> running = commands_.running;
   for (Exec* command : running) command->on_reaped();
   trees_.sweep();
+  if (options_.reaped) options_.reaped();
 }
 
 void Server::flush() {

@@ -25,6 +25,8 @@ class Server {
     std::string cgroups;  // parent of the commands' cgroups; empty: none
     // Called when shutdown was asked for and its End is on the way.
     std::function<void(std::chrono::milliseconds grace)> shutdown;
+    // Called after each batch of ended processes.
+    std::function<void()> reaped;
     // Called when no connection and no verb is left.
     std::function<void()> idle;
   };

@@ -1,0 +1,345 @@
+// Theory of operation. The kernel starts us in the initramfs, which is a RAM file system. There we
+// find the two disks, and stack them: the image (read-only, shared by all sandboxes made from it)
+// below, the sandbox's own writable ext4 on top, joined by overlayfs. That becomes the root, by the
+// classic switch: empty the initramfs, move the new root over "/", chroot. The mounts of /proc,
+// /dev and the others are made inside the new root, after the chroot: the image may have symbolic
+// links in their places, and must not lead us elsewhere.
+#include "init.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sys/inotify.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "mvm/base/bytes.h"
+#include "mvm/base/scope_exit.h"
+#include "mvm/sys/error.h"
+#include "mvm/sys/file.h"
+#include "mvm/sys/io.h"
+
+#include "modules.h"
+
+namespace mvm::guest {
+
+// Where things are stacked, in the initramfs.
+static constexpr const char* kLower = "/lower";
+static constexpr const char* kLayer = "/layer";
+static constexpr const char* kNewRoot = "/newroot";
+static constexpr std::chrono::seconds kDeviceDeadline{10};
+
+// ---- talking ----------------------------------------------------------------------------------
+
+void open_console() {
+  int fd = ::open("/dev/console", O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (fd < 0) fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (fd < 0) return;
+  for (int target = 0; target < 3; ++target)
+    if (fd != target) ::dup2(fd, target);
+  if (fd > 2) ::close(fd);
+}
+
+void say(const std::string& line) {
+  const std::string text = "mvm-agent: " + line + "\n";
+  static_cast<void>(!::write(2, text.data(), text.size()));
+}
+
+void fatal(const std::string& why) {
+  say("fatal: " + why);
+  end_machine(PowerAction::Off, nullptr);
+}
+
+// ---- mounting ---------------------------------------------------------------------------------
+
+struct Mount {
+  const char* type;
+  const char* target;
+  unsigned mode;  // of the directory, where it has to be made
+  unsigned long flags;
+  const char* options;
+  bool needed;  // without it there is no point in going on
+};
+
+static constexpr unsigned long kGuarded = MS_NOSUID | MS_NODEV | MS_NOEXEC;
+
+// In the initramfs: enough to see the disks and the command line.
+static constexpr Mount kEarly[] = {
+    {"devtmpfs", "/dev", 0755, MS_NOSUID, "mode=755", true},
+    {"proc", "/proc", 0555, kGuarded, nullptr, true},
+};
+
+// In the root, in this order. /tmp stays on the writable layer: what a command puts there is
+// bounded by the sandbox's disk, not by its memory.
+static constexpr Mount kFinal[] = {
+    {"proc", "/proc", 0555, kGuarded, nullptr, true},
+    {"sysfs", "/sys", 0555, kGuarded, nullptr, false},
+    {"devtmpfs", "/dev", 0755, MS_NOSUID, "mode=755", true},
+    {"devpts", "/dev/pts", 0755, MS_NOSUID | MS_NOEXEC, "gid=5,mode=620,ptmxmode=666", false},
+    {"tmpfs", "/dev/shm", 01777, MS_NOSUID | MS_NODEV, "mode=1777", false},
+    {"mqueue", "/dev/mqueue", 01777, kGuarded, nullptr, false},
+    {"tmpfs", "/run", 0755, MS_NOSUID | MS_NODEV, "mode=755", true},
+    {"cgroup2", "/sys/fs/cgroup", 0555, kGuarded, "nsdelegate,memory_recursiveprot", false},
+};
+
+static void mount_all(std::span<const Mount> table) {
+  for (const auto& entry : table) {
+    ::mkdir(entry.target, entry.mode);
+    if (::mount(entry.type, entry.target, entry.type, entry.flags, entry.options) == 0) continue;
+    // Options differ between kernels; the file system itself matters more.
+    if (errno == EINVAL && ::mount(entry.type, entry.target, entry.type, entry.flags, nullptr) == 0)
+      continue;
+    const std::string what = "mounting " + std::string(entry.type) + " on " + entry.target;
+    if (entry.needed) throw SystemError(errno, what);
+    say(what + ": " + sys::errno_text(errno));
+  }
+}
+
+// ---- disks ------------------------------------------------------------------------------------
+
+// Devices are usually there before we run; a module's may come a moment later. devtmpfs tells of a
+// new node like any directory does.
+static void wait_for_device(const std::string& path) {
+  if (sys::exists(path)) return;
+  const sys::Fd events(
+      sys::check(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK), "watching for devices"));
+  sys::check(::inotify_add_watch(events.get(), "/dev", IN_CREATE), "watching for devices");
+  const auto deadline = std::chrono::steady_clock::now() + kDeviceDeadline;
+  while (!sys::exists(path)) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (left.count() <= 0)
+      throw Error(Kind::NotFound, "no device " + path + ": its driver or the disk is missing");
+    pollfd entry{events.get(), POLLIN, 0};
+    ::poll(&entry, 1, static_cast<int>(left.count()));
+    std::array<std::byte, 4096> dropped;
+    while (sys::read_some(events.get(), dropped).value_or(0) > 0) {
+    }
+  }
+}
+
+static void mount_image(const std::string& device) {
+  wait_for_device(device);
+  int error = 0;
+  for (const char* type : {"erofs", "squashfs", "ext4"}) {
+    if (::mount(device.c_str(), kLower, type, MS_RDONLY | MS_NODEV, nullptr) == 0) return;
+    // "No such file system here" and "not of this type" leave the others to be tried.
+    if (errno != ENODEV && errno != EINVAL) throw SystemError(errno, "mounting " + device);
+    error = errno;
+  }
+  throw SystemError(error, "mounting " + device + " as erofs, squashfs or ext4");
+}
+
+// ext4 super block, at byte 1024 of the device: little-endian, offsets from the kernel's
+// Documentation/filesystems/ext4/super.rst.
+struct Ext4Size {
+  uint64_t blocks = 0;
+  uint64_t block_size = 0;
+};
+
+static std::optional<Ext4Size> ext4_size(int device) {
+  std::array<std::byte, 1024> block;
+  if (!sys::pread_exact(device, block, 1024)) return std::nullopt;
+  const auto u32_at = [&](size_t offset) { return Reader(ByteView(block).subspan(offset)).u32(); };
+  constexpr uint32_t kWideBlocks = 0x80;  // INCOMPAT_64BIT
+  const uint32_t shift = u32_at(0x18);
+  if (Reader(ByteView(block).subspan(0x38)).u16() != 0xEF53 || shift > 6) return std::nullopt;
+  const uint64_t high = (u32_at(0x60) & kWideBlocks) != 0 ? u32_at(0x150) : 0;
+  return Ext4Size{high << 32 | u32_at(0x4), uint64_t{1024} << shift};
+}
+
+// The host makes the disk as large as it was asked to and copies a small ready-made file system
+// into it; this gives it the rest. The kernel does that while it is mounted.
+static void grow_to_device(const std::string& device) {
+  const sys::Fd disk = sys::open_file(device, O_RDONLY);
+  const auto size = ext4_size(disk.get());
+  uint64_t bytes = 0;
+  if (!size || ::ioctl(disk.get(), BLKGETSIZE64, &bytes) != 0) return;
+  uint64_t blocks = bytes / size->block_size;
+  if (blocks <= size->blocks) return;
+  const sys::Fd mounted = sys::open_file(kLayer, O_RDONLY | O_DIRECTORY);
+  constexpr unsigned long kResize = _IOW('f', 16, uint64_t);  // EXT4_IOC_RESIZE_FS
+  if (::ioctl(mounted.get(), kResize, &blocks) != 0)
+    say("growing the file system of " + device + ": " + sys::errno_text(errno));
+}
+
+static void mount_layer(const Settings& settings) {
+  if (settings.overlay.empty()) {
+    const std::string size = settings.overlay_size.empty() ? "50%" : settings.overlay_size;
+    const std::string options = "mode=755,size=" + size;
+    sys::check(::mount("tmpfs", kLayer, "tmpfs", MS_NODEV, options.c_str()),
+               "mounting the writable layer in memory");
+    return;
+  }
+  wait_for_device(settings.overlay);
+  // discard: what the sandbox deletes is given back to the host's sparse file.
+  if (::mount(settings.overlay.c_str(), kLayer, "ext4", MS_NODEV | MS_NOATIME, "discard") != 0) {
+    const std::string hint = errno == EINVAL ? " (it has no ext4 file system)" : "";
+    throw SystemError(errno, "mounting the writable layer " + settings.overlay + hint);
+  }
+  grow_to_device(settings.overlay);
+}
+
+static void stack_root() {
+  const std::string layer = kLayer;
+  const std::string upper = layer + "/upper";
+  const std::string work = layer + "/work";
+  ::mkdir(upper.c_str(), 0755);
+  ::mkdir(work.c_str(), 0700);
+  // redirect_dir: without it, renaming a directory of the image fails with EXDEV, which package
+  // managers trip over.
+  const std::string options = "lowerdir=" + std::string(kLower) + ",upperdir=" + upper +
+                              ",workdir=" + work + ",redirect_dir=on";
+  sys::check(::mount("overlay", kNewRoot, "overlay", 0, options.c_str()),
+             "stacking the writable layer on the image");
+}
+
+// ---- the switch -------------------------------------------------------------------------------
+
+// Empties the initramfs, whose memory nobody else would free. Stays on its file system: mounts are
+// other devices.
+static void empty_directory(int directory, dev_t device) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(directory), &::closedir);
+  if (!stream) return;
+  while (const dirent* entry = ::readdir(stream.get())) {
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    struct stat status{};
+    if (::fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (status.st_dev != device) continue;
+    if (S_ISDIR(status.st_mode)) {
+      const int child =
+          ::openat(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+      if (child >= 0) empty_directory(child, device);
+      ::unlinkat(directory, name.c_str(), AT_REMOVEDIR);
+    } else {
+      ::unlinkat(directory, name.c_str(), 0);
+    }
+  }
+}
+
+static sys::Fd switch_root() {
+  sys::Fd old_root = sys::open_file("/", O_RDONLY | O_DIRECTORY);
+  for (const char* early : {"/dev", "/proc"}) ::umount2(early, MNT_DETACH);
+  // The overlay holds the image by itself; the layer stays reachable through old_root alone.
+  ::umount2(kLower, MNT_DETACH);
+  struct stat status{};
+  sys::check(::fstat(old_root.get(), &status), "looking at the initramfs");
+  empty_directory(old_root.duplicate().release(), status.st_dev);
+  sys::check(::chdir(kNewRoot), "entering the new root");
+  sys::check(::mount(".", "/", nullptr, MS_MOVE, nullptr), "moving the new root into place");
+  sys::check(::chroot("."), "changing the root");
+  sys::check(::chdir("/"), "entering the root");
+  return old_root;
+}
+
+// ---- the rest ---------------------------------------------------------------------------------
+
+static void link_devices() {
+  // What scripts expect besides the device nodes. Existing ones are fine.
+  const std::array<std::pair<const char*, const char*>, 4> links{
+      {{"/proc/self/fd", "/dev/fd"},
+       {"/proc/self/fd/0", "/dev/stdin"},
+       {"/proc/self/fd/1", "/dev/stdout"},
+       {"/proc/self/fd/2", "/dev/stderr"}}};
+  for (const auto& [target, link] : links) static_cast<void>(!::symlink(target, link));
+}
+
+static void raise_loopback() {
+  const sys::Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request{};
+  std::memcpy(request.ifr_name, "lo", sizeof "lo");
+  // The kernel gives lo its addresses, IPv4 and IPv6, when it comes up.
+  if (socket && ::ioctl(socket.get(), SIOCGIFFLAGS, &request) == 0) {
+    request.ifr_flags = static_cast<short>(request.ifr_flags | IFF_UP);
+    if (::ioctl(socket.get(), SIOCSIFFLAGS, &request) == 0) return;
+  }
+  say(std::string("bringing up the loopback interface: ") + sys::errno_text(errno));
+}
+
+// A file that programs expect and the image may lack. What the image has, stays.
+static void write_if_missing(const char* path, const std::string& content) {
+  const int fd = ::open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+  if (fd < 0) return;
+  const sys::Fd file(fd);
+  static_cast<void>(!::write(fd, content.data(), content.size()));
+}
+
+static void write_value(const char* path, std::string_view value) {
+  const sys::Fd fd = sys::open_file(path, O_WRONLY);
+  sys::write_all(fd.get(), as_bytes(value));
+}
+
+static void name_host(const std::string& hostname) {
+  if (::sethostname(hostname.data(), hostname.size()) != 0)
+    say("setting the hostname: " + sys::errno_text(errno));
+  ::mkdir("/etc", 0755);
+  write_if_missing("/etc/hosts", "127.0.0.1 localhost\n::1 localhost ip6-localhost\n127.0.1.1 " +
+                                     hostname + "\n");
+  write_if_missing("/etc/resolv.conf", "# No name server: this sandbox has no network.\n");
+}
+
+System set_up_system() {
+  ::umask(0);
+  mount_all(kEarly);
+  open_console();
+  System system;
+  system.settings = parse_settings(sys::read_text_file("/proc/cmdline", kMaxCommandLine));
+  const Settings& settings = system.settings;
+  const auto step = [&](const char* done) {
+    timespec now{};
+    ::clock_gettime(CLOCK_BOOTTIME, &now);
+    if (settings.verbose)
+      say(std::to_string(now.tv_sec * 1000 + now.tv_nsec / 1000000) + " ms: " + done);
+  };
+  if (settings.root.empty())
+    throw Error(Kind::Invalid, "no mvm.root= on the kernel's command line");
+  load_modules();
+  step("modules loaded");
+  for (const char* directory : {kLower, kLayer, kNewRoot}) ::mkdir(directory, 0755);
+  mount_image(settings.root);
+  mount_layer(settings);
+  stack_root();
+  step("root stacked");
+  system.hidden_root = switch_root();
+  mount_all(kFinal);
+  open_console();
+  link_devices();
+  ::mkdir("/tmp", 01777);
+  raise_loopback();
+  name_host(settings.hostname);
+  // When memory runs out, a command goes, never its keeper (launch.cc gives commands a plain 0).
+  write_value("/proc/self/oom_score_adj", "-1000");
+  ::umask(022);
+  step("system set up");
+  return system;
+}
+
+void end_machine(PowerAction action, const System* system) {
+  ::sync();
+  // Leaves the layer clean, so that the next boot has no journal to replay.
+  if (system != nullptr && system->hidden_root && ::fchdir(system->hidden_root.get()) == 0)
+    ::mount(nullptr, &kLayer[1], nullptr, MS_REMOUNT | MS_RDONLY | MS_NODEV | MS_NOATIME, nullptr);
+  ::reboot(action == PowerAction::Off ? RB_POWER_OFF : RB_AUTOBOOT);
+  // A machine that cannot power off can at least stop.
+  ::reboot(RB_HALT_SYSTEM);
+  while (true) ::pause();
+}
+
+}

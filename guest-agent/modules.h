@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace mvm::guest {
+
+inline constexpr size_t kMaxModuleList = 64 * 1024;
+
+// The lines of a module list: a path each, in load order. Blank lines do not count.
+std::vector<std::string> parse_module_list(std::string_view text);
+
+// Loads the kernel modules that /modules.list names, if there is such a file. A module that is
+// loaded or built in is fine; one that cannot be loaded is an Error, for something needs it.
+void load_modules();
+
+}

@@ -1,0 +1,125 @@
+#include "process_one.h"
+
+#include <array>
+#include <cerrno>
+
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "mvm/loop/loop.h"
+#include "mvm/sys/error.h"
+
+#include "init.h"
+#include "server.h"
+
+namespace mvm::guest {
+
+// No process is left but us: every process of the sandbox is a descendant of PID 1.
+static bool alone() {
+  siginfo_t info{};
+  return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
+}
+
+// Ends the sandbox's processes, then the machine.
+class Shutdown {
+ public:
+  static constexpr std::chrono::milliseconds kKillGrace{1000};
+
+  explicit Shutdown(loop::Loop& loop) : loop_(&loop) {}
+
+  void begin(std::chrono::milliseconds grace, PowerAction action) {
+    if (begun_) return;
+    begun_ = true;
+    action_ = action;
+    ::kill(-1, SIGTERM);
+    ::kill(-1, SIGCONT);
+    timer_ = loop_->after(grace, [this] { kill(); });
+    on_reaped();
+  }
+
+  void on_reaped() {
+    if (begun_ && alone()) loop_->stop();
+  }
+
+  PowerAction action() const { return action_; }
+
+ private:
+  void kill() {
+    ::kill(-1, SIGKILL);
+    // A process stuck in the kernel is not waited for longer than this.
+    timer_ = loop_->after(kKillGrace, [this] { loop_->stop(); });
+  }
+
+  loop::Loop* loop_;
+  bool begun_ = false;
+  PowerAction action_ = PowerAction::Off;
+  loop::Watch timer_;
+};
+
+// The signals by which poweroff(8), halt(8) and reboot(8) of the common inits ask PID 1.
+struct Asked {
+  int signal;
+  PowerAction action;
+};
+static const std::array<Asked, 8> kAsked{{{SIGUSR1, PowerAction::Off},
+                                          {SIGUSR2, PowerAction::Off},
+                                          {SIGRTMIN + 3, PowerAction::Off},
+                                          {SIGRTMIN + 4, PowerAction::Off},
+                                          {SIGTERM, PowerAction::Reboot},
+                                          {SIGINT, PowerAction::Reboot},
+                                          {SIGRTMIN + 5, PowerAction::Reboot},
+                                          {SIGRTMIN + 6, PowerAction::Reboot}}};
+
+static sys::Fd watch_signals() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const auto& asked : kAsked) ::sigaddset(&set, asked.signal);
+  sys::check(::sigprocmask(SIG_BLOCK, &set, nullptr), "blocking signals");
+  return sys::Fd(sys::check(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), "making a signalfd"));
+}
+
+static constexpr std::chrono::milliseconds kGuestAskedGrace{2000};
+
+static PowerAction serve(const System& system) {
+  loop::Loop loop;
+  Shutdown shutdown(loop);
+  Server::Options options;
+  options.cgroups = "/sys/fs/cgroup/mvm";
+  options.shutdown = [&](std::chrono::milliseconds grace) {
+    shutdown.begin(grace, PowerAction::Off);
+  };
+  options.reaped = [&] { shutdown.on_reaped(); };
+  Server server(loop, std::move(options));
+
+  const sys::Fd signals = watch_signals();
+  const loop::Watch watch = loop.watch(signals.get(), EPOLLIN, [&](uint32_t) {
+    signalfd_siginfo info;
+    while (::read(signals.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info))
+      for (const auto& asked : kAsked)
+        if (static_cast<uint32_t>(asked.signal) == info.ssi_signo)
+          shutdown.begin(kGuestAskedGrace, asked.action);
+  });
+
+  // Listen first, then call: a host that takes the call may as well connect by itself.
+  server.listen(listen_vsock(system.settings.port));
+  if (auto socket = call_host(system.settings.port)) server.serve(std::move(*socket));
+  loop.run();
+  server.flush();
+  return shutdown.action();
+}
+
+void run_as_process_one() {
+  PowerAction action = PowerAction::Off;
+  System system;
+  try {
+    system = set_up_system();
+    action = serve(system);
+  } catch (const std::exception& error) {
+    fatal(error.what());
+  }
+  end_machine(action, &system);
+}
+
+}

@@ -1,0 +1,26 @@
+#pragma once
+// What the host tells PID 1, on the kernel's command line.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "mvm/proto/frame.h"
+
+namespace mvm::guest {
+
+inline constexpr size_t kMaxCommandLine = 64 * 1024;
+
+struct Settings {
+  std::string root;          // mvm.root=/dev/vda: read-only; erofs, squashfs or ext4
+  std::string overlay;       // mvm.overlay=/dev/vdb: ext4, writable; none: tmpfs
+  std::string overlay_size;  // mvm.overlay_size=256M: bound of the tmpfs, as tmpfs(5) reads it
+  std::string hostname = "sandbox";   // mvm.hostname=
+  uint32_t port = proto::kAgentPort;  // mvm.port=
+  bool verbose = false;               // mvm.log=debug: a line on the console for each step
+};
+
+// Later values win; what is not ours is the kernel's.
+Settings parse_settings(std::string_view command_line);
+
+}
