@@ -1,0 +1,67 @@
+"""Runs benchmarks and judges them against tests/bench/figures.json (scripts/bench is the way in).
+
+Figures of the host are measured here; those that need guests by lab_bench.py in one lab start. Where this machine's KVM can
+run a guest the lab is not needed, and is not used.
+"""
+import fnmatch
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+MVM = ROOT / "build/release/src/mvm"
+
+
+def first_kvm_run(rounds):
+    """Milliseconds from process start to the first KVM_RUN, the median of the program's rounds."""
+    program = ROOT / "build/release/tests/bench/first_kvm_run"
+    kernel = pathlib.Path(os.environ["MVM_KERNEL"], "vmlinux")
+    done = subprocess.run([program, MVM, kernel, str(rounds)], capture_output=True, text=True, timeout=300, check=True)
+    return statistics.median(float(line) for line in done.stdout.split())
+
+
+def in_lab(names, rounds):
+    work = pathlib.Path(os.environ["MVM_BENCH_WORK"])
+    command = [sys.executable, str(HERE / "lab_bench.py"), str(rounds), str(work / "out"), *names]
+    if subprocess.run([MVM, "doctor", "--only", "kvm"], capture_output=True, check=False).returncode != 0:
+        command = [str(ROOT / "tests/lab/lab"), "run", "--timeout", "3000", "--memory", "6144", "--writable", str(work / "out"),
+                   "--", *command]
+    subprocess.run(command, check=True, stdout=sys.stderr)
+    return json.loads((work / "out/figures.json").read_text())
+
+
+def main():
+    arguments = sys.argv[1:]
+    only = arguments[arguments.index("--only") + 1] if "--only" in arguments else "*"
+    smoke, as_json = "--smoke" in arguments, "--json" in arguments
+    bounds = json.loads((HERE / "figures.json").read_text())
+    wanted = [name for name in bounds if fnmatch.fnmatch(name, only)]
+    if not wanted:
+        sys.exit(f"bench: no figure is called {only!r}; there are: {', '.join(bounds)}")
+    values = {}
+    if "start.first_kvm_run" in wanted:
+        values["start.first_kvm_run"] = first_kvm_run(1 if smoke else 41)
+    guests = [name for name in wanted if name != "start.first_kvm_run"]
+    if guests:
+        values.update(in_lab(guests, 1 if smoke else 5))
+
+    short = False
+    for name in wanted:
+        bound, value = bounds[name]["at_most"], values.get(name)
+        verdict = "ok" if value is not None and (smoke or value <= bound) else "short"
+        short = short or verdict == "short"
+        row = {"name": name, "value": value, "unit": bounds[name]["unit"], "at_most": bound, "verdict": verdict}
+        if as_json:
+            print(json.dumps(row))
+        else:
+            shown = "none" if value is None else f"{value:.4g}"
+            print(f"{name:24} {shown:>10} {row['unit']:6} bound {bound:<8} {verdict}")
+    return 1 if short else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

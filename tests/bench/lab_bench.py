@@ -1,0 +1,102 @@
+"""The figures that need guests. Runs where mvm can boot one: natively, or in the lab.
+
+    lab_bench.py ROUNDS OUT NAME…
+
+Ratios are of medians over interleaved rounds, ours and the peer's in turn, so that both see the same machine.
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+MVM = str(ROOT / "build/release/src/mvm")
+
+
+def mvm(*arguments):
+    began = time.monotonic()
+    done = subprocess.run([MVM, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode != 0:
+        sys.exit(f"mvm {' '.join(arguments)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+    return (time.monotonic() - began) * 1000, done.stdout
+
+
+def peer(name, *arguments):
+    """A peer prints the milliseconds of one run as its last line."""
+    done = subprocess.run([str(HERE / "peers" / name), *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=600, check=False)
+    if done.returncode != 0:
+        sys.exit(f"peer {name} {' '.join(arguments)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+    return float(done.stdout.split()[-1])
+
+
+def ratio(title, rounds, ours, theirs):
+    mine, other = [], []
+    for _ in range(rounds):
+        mine.append(ours())
+        other.append(theirs())
+    print(f"{title}: ours {sorted(round(x) for x in mine)} ms, peer {sorted(round(x) for x in other)} ms", flush=True)
+    return statistics.median(mine) / statistics.median(other)
+
+
+def run_true():
+    return mvm("run", "base", "--memory", "256M", "--", "true")[0]
+
+
+def monitor_rss(name):
+    """Resident MiB of the monitor's mappings, those of the guest's memory file excepted."""
+    pid = json.loads(mvm("inspect", name, "--json")[1])["pids"]["monitor"]
+    total, counted = 0, False
+    for line in pathlib.Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
+            counted = "memfd:mvm-guest" not in line
+        elif line.startswith("Rss:") and counted:
+            total += int(line.split()[1])
+    return total / 1024
+
+
+def boot_exits(name):
+    """Exits from kernel entry to the agent's first word, by reason."""
+    sandbox = json.loads(mvm("inspect", name, "--json")[1])
+    boot = json.loads(pathlib.Path(os.environ["MVM_DATA_DIR"], "sandboxes", sandbox["id"], "boot.json").read_text())
+    for reason, count in sorted(boot["counters"].items(), key=lambda item: -item[1]):
+        print(f"boot.exits {reason}: {count}", flush=True)
+    return sum(count for reason, count in boot["counters"].items() if reason.startswith("user."))
+
+
+def main():
+    rounds, out, names = int(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3:]
+    home = tempfile.mkdtemp(prefix="mvm-bench-")
+    shutil.copytree(os.environ["MVM_BENCH_WORK"] + "/data", home + "/data", symlinks=True)
+    os.chmod(home + "/data", 0o700)
+    os.environ["MVM_DATA_DIR"], os.environ["MVM_RUNTIME_DIR"] = home + "/data", home + "/run"
+    figures = {}
+    if "cold.run_vs_qemu" in names or "cold.run_vs_msb" in names:
+        run_true()  # the daemon is up, the disk template made
+    if "cold.run_vs_qemu" in names:
+        figures["cold.run_vs_qemu"] = ratio("cold.run_vs_qemu", rounds, run_true, lambda: peer("qemu-microvm", os.environ["MVM_KERNEL"]))
+    if "cold.run_vs_msb" in names:
+        figures["cold.run_vs_msb"] = ratio("cold.run_vs_msb", rounds, run_true, lambda: peer("msb", "run"))
+    if {"exec.true_vs_msb", "mem.monitor_idle", "boot.exits"} & set(names):
+        mvm("up", "bench", "--image", "base", "--memory", "256M")
+        if "exec.true_vs_msb" in names:
+            figures["exec.true_vs_msb"] = ratio("exec.true_vs_msb", rounds, lambda: mvm("exec", "bench", "--", "true")[0],
+                                                lambda: peer("msb", "exec"))
+        if "mem.monitor_idle" in names:
+            figures["mem.monitor_idle"] = monitor_rss("bench")
+        if "boot.exits" in names:
+            figures["boot.exits"] = boot_exits("bench")
+        mvm("rm", "--force", "bench")
+    mvm("daemon", "stop")
+    (out / "figures.json").write_text(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()

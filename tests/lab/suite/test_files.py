@@ -1,0 +1,62 @@
+"""mvm cp, both ways."""
+import os
+import pathlib
+import stat
+import tempfile
+
+from harness import equal, expect, guest, mvm, ok, shared
+
+
+def test_a_file_there_and_back():
+    name = shared()
+    with tempfile.TemporaryDirectory() as folder:
+        source = pathlib.Path(folder, "data.bin")
+        source.write_bytes(os.urandom(3_000_000))
+        source.chmod(0o640)
+        ok("cp", str(source), f"{name}:/tmp/data.bin")
+        equal(guest(name, "stat -c '%a %s' /tmp/data.bin"), "640 3000000")
+        ok("cp", f"{name}:/tmp/data.bin", folder + "/back.bin")
+        expect(pathlib.Path(folder, "back.bin").read_bytes() == source.read_bytes(), "the bytes differ")
+
+
+def test_a_tree_there_and_back():
+    name = shared()
+    with tempfile.TemporaryDirectory() as folder:
+        tree = pathlib.Path(folder, "tree")
+        (tree / "a/b").mkdir(parents=True)
+        (tree / "a/b/file ü.txt").write_text("text")
+        (tree / "a/run").write_text("#!/bin/sh\n")
+        (tree / "a/run").chmod(0o755)
+        (tree / "empty").mkdir()
+        (tree / "link").symlink_to("a/run")
+        ok("cp", str(tree), f"{name}:/tmp/")
+        equal(guest(name, "readlink /tmp/tree/link; cat '/tmp/tree/a/b/file ü.txt'; stat -c %a /tmp/tree/a/run"),
+              "a/run\ntext755")
+        ok("cp", f"{name}:/tmp/tree", folder + "/back")
+        back = pathlib.Path(folder, "back")
+        equal((back / "a/b/file ü.txt").read_text(), "text")
+        equal(os.readlink(back / "link"), "a/run")
+        expect(stat.S_IMODE((back / "a/run").stat().st_mode) == 0o755, "the mode is lost")
+        expect((back / "empty").is_dir(), "the empty folder is lost")
+
+
+def test_a_hostile_guest_does_not_reach_outside():
+    """A link that the guest made is copied as a link, never followed on the host."""
+    name = shared()
+    with tempfile.TemporaryDirectory() as folder:
+        victim = pathlib.Path(folder, "victim")
+        victim.write_text("precious")
+        guest(name, f"mkdir -p /tmp/evil && ln -sfn {victim} /tmp/evil/file")
+        ok("cp", f"{name}:/tmp/evil", folder + "/out")
+        guest(name, "rm /tmp/evil/file && echo overwritten >/tmp/evil/file")
+        mvm("cp", f"{name}:/tmp/evil/file", folder + "/out/file")
+        equal(victim.read_text(), "precious")
+
+
+def test_what_is_not_there_is_one_clear_error():
+    name = shared()
+    for arguments in (["cp", f"{name}:/no/such", "/tmp/x"], ["cp", "/no/such", f"{name}:/tmp/"]):
+        got = mvm(*arguments)
+        equal(got.code, 125, repr(got))
+        equal(len(got.err.strip().splitlines()) <= 2, True, repr(got))
+        expect("/no/such" in got.err, repr(got))
