@@ -32,7 +32,8 @@ constexpr Option kManifest{
 constexpr std::array kMachine = {
     Option{0, "image", "", "IMAGE", "Image to start from. Default: base.", false, false,
            Offer::Images},
-    Option{0, "kernel", "", "NAME", "Guest kernel. Default: the host's default kernel."},
+    Option{0, "kernel", "", "KERNEL",
+           "Guest kernel: a name or an absolute path. Default: the host's."},
     Option{0, "cpus", "", "N", "Virtual CPUs, 1 to 32. Default: 1."},
     Option{'m', "memory", "mem", "SIZE", "Memory, such as 768M or 2G. Default: 512M."},
     Option{0, "disk-size", "", "SIZE", "Most it may write over its image. Default: 8G."},

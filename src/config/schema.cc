@@ -31,6 +31,13 @@ Complaint check_image(std::string_view, std::string_view value) {
   return std::nullopt;
 }
 
+Complaint check_kernel(std::string_view, std::string_view value) {
+  if (value.find('/') == value.npos) return check_name({}, value);
+  if (value.front() != '/') return "must be a name or an absolute path";
+  if (value.size() > 4095 || value.find('\0') != value.npos) return "is no valid path";
+  return std::nullopt;
+}
+
 Complaint check_directory(std::string_view, std::string_view value) {
   if (value.empty()) return std::nullopt;
   if (value.front() != '/') return "must be an absolute path, such as \"/work\"";
@@ -66,8 +73,10 @@ constexpr std::array kKeys = {
         "digit."},
     Key{"", "image", Type::Text, &S::image, "base", "", 0, 0, 1, check_image, "--image",
         "MVM_IMAGE", "Image whose files the sandbox starts from. `mvm image ls` lists them."},
-    Key{"", "kernel", Type::Text, &S::kernel, "", "the host's default kernel", 0, 0, 1, check_name,
-        "--kernel", "MVM_KERNEL", "Guest kernel, by name. `mvm doctor` lists them."},
+    Key{"", "kernel", Type::Text, &S::kernel, "", "the host's default kernel", 0, 0, 1,
+        check_kernel, "--kernel", "MVM_KERNEL",
+        "Guest kernel: the name of an installed one, or the absolute path of a bundle or a kernel "
+        "image. `mvm doctor` lists them."},
     Key{"", "cpus", Type::Integer, &S::cpus, "1", "", 1, 32, 1, nullptr, "--cpus", "MVM_CPUS",
         "Virtual CPUs."},
     Key{"", "mem", Type::Size, &S::memory, "512M", "", 64 * kMiB, 512 * kGiB, kMiB, nullptr,

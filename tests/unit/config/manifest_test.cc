@@ -144,10 +144,14 @@ TEST(Manifest, BadTextIsToldWhatIsRight) {
   EXPECT_THAT(complaints("[sandbox]\nboot_timeout = \"soon\"\n"),
               ElementsAre("mvm.toml:2:16: 'boot_timeout' must be a duration such as \"30s\" or "
                           "\"1m30s\", not 'soon'"));
-  EXPECT_THAT(complaints("name = \"../etc\"\n"),
-              ElementsAre("mvm.toml:1:8: 'name' is no valid name: a name starts with a letter or digit"));
+  EXPECT_THAT(
+      complaints("name = \"../etc\"\n"),
+      ElementsAre("mvm.toml:1:8: 'name' is no valid name: a name starts with a letter or digit"));
   EXPECT_THAT(complaints("name = \"" + std::string(64, 'a') + "\"\n"),
               ElementsAre(HasSubstr("the name has 64 characters; the most is 63")));
+  EXPECT_THAT(complaints("kernel = \"./vmlinux\"\n"),
+              ElementsAre("mvm.toml:1:10: 'kernel' must be a name or an absolute path"));
+  EXPECT_THAT(complaints("kernel = \"/boot/vmlinux\"\n"), IsEmpty());
   EXPECT_THAT(complaints("workdir = \"work\"\n"),
               ElementsAre("mvm.toml:1:11: 'workdir' must be an absolute path, such as \"/work\""));
   EXPECT_THAT(complaints("image = \"\"\n"), ElementsAre(HasSubstr("'image' must not be empty")));

@@ -1,0 +1,45 @@
+#pragma once
+// What the commands do. Each returns the exit code; failures are thrown.
+
+#include <string>
+#include <vector>
+
+#include "mvm/cli/context.h"
+#include "mvm/cli/options.h"
+
+namespace mvm::cli {
+
+// Dispatches to the actions below.
+int run_command(Context& context, const Arguments& arguments);
+
+// ---- settings --------------------------------------------------------------------------------
+int init(Context& context, const Arguments& arguments);
+int config_validate(Context& context, const Arguments& arguments);
+int config_show(Context& context, const Arguments& arguments);
+
+// ---- sandboxes -------------------------------------------------------------------------------
+int up(Context& context, const UpOptions& options);
+int ps(Context& context, const Arguments& arguments);
+int inspect(Context& context, const Arguments& arguments);
+int logs(Context& context, const Arguments& arguments);
+int down(Context& context, const DownOptions& options);
+int remove(Context& context, const Arguments& arguments);
+
+// ---- in a sandbox ----------------------------------------------------------------------------
+int exec(Context& context, const ExecOptions& options);
+int shell(Context& context, const Arguments& arguments);
+int run(Context& context, const RunOptions& options);
+int copy(Context& context, const CopyOptions& options);
+
+// ---- images ----------------------------------------------------------------------------------
+int image_import(Context& context, const Arguments& arguments);
+int image_list(Context& context, const Arguments& arguments);
+int image_inspect(Context& context, const Arguments& arguments);
+int image_remove(Context& context, const Arguments& arguments);
+
+// ---- mvm itself ------------------------------------------------------------------------------
+int doctor(Context& context, const Arguments& arguments);
+int daemon_status(Context& context, const Arguments& arguments);
+int daemon_stop(Context& context);
+
+}

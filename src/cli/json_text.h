@@ -1,0 +1,42 @@
+#pragma once
+// The JSON documents of the command line's own; those of sandboxes and images are the API's. One
+// file knows how JSON is made. Each ends with a line break.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mvm/config/manifest.h"
+
+#include "doctor.h"
+
+namespace mvm::cli {
+
+// One stream of a command's output: the beginning, up to a cap.
+struct Captured {
+  std::string text;
+  uint64_t bytes = 0;  // all there were
+};
+
+struct ExecReport {
+  std::string sandbox;
+  std::string sandbox_id;  // "" when not known
+  int exit_code = 0;
+  int signal = 0;
+  bool timed_out = false;
+  bool truncated = false;
+  uint64_t duration_ms = 0;
+  Captured out;
+  Captured err;
+};
+std::string json_exec(const ExecReport& report);
+std::string json_complaints(std::string_view file,
+                            const std::vector<config::Complaint>& complaints);
+std::string json_settings(const config::Resolved& resolved);
+std::string json_checks(const std::vector<Check>& checks);
+std::string json_version(std::string_view version);
+std::string json_copy(uint64_t entries, uint64_t bytes, uint64_t skipped);
+// Documents of the API, indented for people.
+std::string json_pretty(std::string_view document);
+
+}

@@ -1,0 +1,197 @@
+// Commands about sandboxes as a whole: each is a call of the daemon and some text.
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+
+#include "mvm/base/text.h"
+#include "mvm/cli/actions.h"
+
+#include "json_text.h"
+#include "progress.h"
+#include "settings.h"
+
+namespace mvm::cli {
+namespace {
+
+using api::Sandbox;
+using api::SandboxState;
+
+std::optional<Sandbox> find_sandbox(api::Service& service, const std::string& name) {
+  try {
+    return service.sandbox(name);
+  } catch (const Error& error) {
+    if (error.kind() == Kind::NotFound) return std::nullopt;
+    throw;
+  }
+}
+
+// "2026-01-02T03:04:05Z", with or without a fraction; nothing when it is not such a time.
+std::optional<int64_t> unix_seconds(const std::string& rfc3339) {
+  std::tm parts{};
+  if (::strptime(rfc3339.c_str(), "%Y-%m-%dT%H:%M:%S", &parts) == nullptr) return std::nullopt;
+  return static_cast<int64_t>(::timegm(&parts));
+}
+
+std::string age(const Context& context, const Sandbox& sandbox) {
+  const auto since = unix_seconds(is_live(sandbox.state) ? sandbox.started_at : sandbox.ended_at);
+  if (!since) return "-";
+  const int64_t seconds = std::max<int64_t>(0, context.unix_seconds() - *since);
+  return format_duration_ms(static_cast<uint64_t>(seconds) * 1000);
+}
+
+std::string state_text(const Sandbox& sandbox) {
+  std::string text(state_name(sandbox.state));
+  if (sandbox.end && !sandbox.end->reason.empty() && sandbox.end->reason != text)
+    text += " (" + printable(sandbox.end->reason, 20) + ")";
+  return text;
+}
+
+bool has_labels(const Sandbox& sandbox, const std::vector<std::string>& wanted) {
+  return std::all_of(wanted.begin(), wanted.end(), [&](const std::string& text) {
+    const size_t equals = text.find('=');
+    const auto found = sandbox.labels.find(text.substr(0, equals));
+    if (found == sandbox.labels.end()) return false;
+    return equals == text.npos || found->second == text.substr(equals + 1);
+  });
+}
+
+// A stopped sandbox keeps the machine it was made with. Whoever asks for another one is told.
+std::string differences(const Sandbox& have, const config::Resolved& wanted) {
+  const api::SandboxSpec spec = spec_of(wanted.settings);
+  std::string names;
+  const auto keys = config::keys();
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (wanted.origins.at(i).empty() || wanted.origins.at(i) == "default") continue;
+    const auto name = keys[i].name;
+    const bool differs = (name == "cpus" && spec.cpus != have.cpus) ||
+                         (name == "mem" && spec.memory != have.memory) ||
+                         (name == "disk" && spec.disk != have.disk) ||
+                         (name == "kernel" && spec.kernel != have.kernel) ||
+                         (name == "image" && spec.image != have.image &&
+                          spec.image + ":latest" != have.image && spec.image != have.image_digest);
+    if (differs) names += (names.empty() ? "" : ", ") + std::string(name);
+  }
+  return names;
+}
+
+}
+
+int up(Context& context, const UpOptions& options) {
+  Decided decided = decide(context, options.flags, options.env_files, options.manifest);
+  auto& settings = decided.resolved.settings;
+  if (!settings.name) {
+    if (!decided.manifest)
+      throw UsageError(find_command(Verb::Up),
+                       "NAME is missing, and there is no mvm.toml in this folder");
+    settings.name = folder_name(context);
+  }
+  const std::string name = *settings.name;
+  const auto start = std::chrono::steady_clock::now();
+  api::Service& service = context.service();
+
+  Sandbox sandbox;
+  if (auto existing = find_sandbox(service, name)) {
+    const std::string changed = differences(*existing, decided.resolved);
+    if (!changed.empty() && !options.quiet)
+      context.console.err("mvm: " + name + " keeps what it was made with; not changed: " + changed +
+                          "\n  `mvm rm -f " + name + "` and `mvm up` makes it anew\n");
+    if (existing->state == SandboxState::Running) {
+      if (options.json)
+        context.console.out(api::encode(*existing) + '\n');
+      else if (!options.quiet)
+        context.console.out(name + " is already running\n");
+      return kFine;
+    }
+    const Waiting waiting(context.console, "starting " + name, options.quiet);
+    api::StartRequest request;
+    request.boot_timeout_ms = settings.boot_timeout_ms.value_or(request.boot_timeout_ms);
+    sandbox = service.start(name, request);
+  } else {
+    const Waiting waiting(context.console, "starting " + name, options.quiet);
+    sandbox = service.create(spec_of(settings));
+  }
+  if (options.json)
+    context.console.out(api::encode(sandbox) + '\n');
+  else if (!options.quiet)
+    context.console.out(name + " is running (" + seconds_since(start) + ")\n");
+  return kFine;
+}
+
+int ps(Context& context, const Arguments& arguments) {
+  std::vector<Sandbox> sandboxes = context.service().sandboxes(arguments.flag("all"));
+  const auto labels = arguments.values("label");
+  std::erase_if(sandboxes, [&](const Sandbox& sandbox) { return !has_labels(sandbox, labels); });
+  if (arguments.flag("quiet") && arguments.flag("json"))
+    throw UsageError(&arguments.command(), "--quiet and --json contradict");
+  if (arguments.flag("json")) {
+    context.console.out(api::encode(sandboxes) + '\n');
+    return kFine;
+  }
+  if (arguments.flag("quiet")) {
+    std::string names;
+    for (const Sandbox& sandbox : sandboxes) names += sandbox.name + '\n';
+    context.console.out(names);
+    return kFine;
+  }
+  std::vector<std::vector<std::string>> rows = {
+      {"NAME", "STATE", "IMAGE", "CPUS", "MEMORY", "SINCE"}};
+  for (const Sandbox& sandbox : sandboxes)
+    rows.push_back({sandbox.name, state_text(sandbox), printable(sandbox.image, 60),
+                    std::to_string(sandbox.cpus), format_size(sandbox.memory),
+                    age(context, sandbox)});
+  context.console.out(table(rows));
+  return kFine;
+}
+
+int inspect(Context& context, const Arguments& arguments) {
+  const Sandbox sandbox = context.service().sandbox(sandbox_name(arguments));
+  context.console.out(json_pretty(api::encode(sandbox)));
+  return kFine;
+}
+
+int logs(Context& context, const Arguments& arguments) {
+  // A console is written by the guest: on a terminal its control sequences are shown, not obeyed.
+  const bool terminal = context.console.look().out_terminal;
+  context.service().logs(sandbox_name(arguments), arguments.flag("follow"),
+                         [&](std::string_view piece) {
+                           context.console.out(terminal ? tame(piece) : std::string(piece));
+                           return true;
+                         });
+  return kFine;
+}
+
+int down(Context& context, const DownOptions& options) {
+  api::Service& service = context.service();
+  std::vector<Sandbox> stopped;
+  for (const std::string& name : options.names) {
+    const Waiting waiting(context.console, "stopping " + name, options.quiet);
+    Sandbox sandbox = service.sandbox(name);
+    if (is_live(sandbox.state)) sandbox = service.stop(name, options.request);
+    // An ephemeral one has removed itself.
+    if (options.remove && find_sandbox(service, name)) service.remove(name, false);
+    stopped.push_back(std::move(sandbox));
+  }
+  if (options.json) {
+    context.console.out(api::encode(stopped) + '\n');
+  } else if (!options.quiet) {
+    std::string text;
+    for (const std::string& name : options.names)
+      text += name + (options.remove ? " is removed\n" : " is stopped\n");
+    context.console.out(text);
+  }
+  return kFine;
+}
+
+int remove(Context& context, const Arguments& arguments) {
+  const bool force = arguments.flag("force");
+  api::Service& service = context.service();
+  for (const std::string& name : sandbox_names(arguments)) {
+    if (force && !find_sandbox(service, name)) continue;
+    service.remove(name, force);
+    if (!arguments.flag("quiet")) context.console.out(name + " is removed\n");
+  }
+  return kFine;
+}
+
+}

@@ -1,0 +1,132 @@
+#include "settings.h"
+
+#include <fcntl.h>
+
+#include "mvm/base/text.h"
+#include "mvm/cli/actions.h"
+#include "mvm/sys/error.h"
+#include "mvm/sys/file.h"
+
+#include "json_text.h"
+
+namespace mvm::cli {
+namespace {
+
+constexpr std::string_view kManifestHere = config::kManifestName;
+
+// What the manifest is called in complaints: as the user named it.
+std::string read_manifest_text(const Context& context, const std::string& file) {
+  return sys::read_text_file(context.absolute(file), config::kMaxManifest);
+}
+
+struct Checked {
+  std::string file;
+  config::Parsed parsed;
+};
+Checked check_manifest(const Context& context, const Arguments& arguments) {
+  Checked out;
+  out.file = arguments.positional("FILE").value_or(std::string(kManifestHere));
+  out.parsed = config::parse_manifest(read_manifest_text(context, out.file));
+  return out;
+}
+
+}
+
+Decided decide(const Context& context, const config::Settings& flags,
+               const std::vector<std::string>& env_files,
+               const std::optional<std::string>& manifest) {
+  Decided out;
+  config::Settings file;
+  const std::string name = manifest.value_or(std::string(kManifestHere));
+  if (manifest || sys::exists(context.absolute(name))) {
+    file = config::read_manifest(read_manifest_text(context, name), name);
+    out.manifest = name;
+  }
+  config::Settings env_lines;
+  env_lines.env = read_env_files(context, env_files);
+  const std::vector<config::Layer> layers = {
+      {"command line", flags},
+      {"--env-file", std::move(env_lines)},
+      {"environment", config::settings_from_environment(context.variable)},
+      {name, std::move(file)},
+      {"default", config::default_settings()},
+  };
+  out.resolved = config::resolve(layers);
+  return out;
+}
+
+std::map<std::string, std::string> read_env_files(const Context& context,
+                                                  const std::vector<std::string>& files) {
+  std::map<std::string, std::string> out;
+  for (const std::string& file : files) {
+    const std::string text = sys::read_text_file(context.absolute(file), kMaxEnvFile);
+    for (auto& [name, value] : parse_env_file(text, file, context.variable)) out[name] = value;
+  }
+  return out;
+}
+
+api::SandboxSpec spec_of(const config::Settings& settings) {
+  api::SandboxSpec spec;
+  spec.name = settings.name.value_or("");
+  spec.image = settings.image.value_or("");
+  spec.kernel = settings.kernel.value_or("");
+  spec.workdir = settings.workdir.value_or("");
+  spec.user = settings.user.value_or("");
+  spec.hostname = settings.hostname.value_or("");
+  spec.env = settings.env;
+  spec.labels = settings.labels;
+  if (settings.cpus) spec.cpus = static_cast<uint32_t>(*settings.cpus);
+  if (settings.memory) spec.memory = *settings.memory;
+  if (settings.disk) spec.disk = *settings.disk;
+  if (settings.boot_timeout_ms) spec.boot_timeout_ms = *settings.boot_timeout_ms;
+  spec.ephemeral = settings.ephemeral.value_or(false);
+  return spec;
+}
+
+std::string folder_name(const Context& context) {
+  const std::string name = context.directory.substr(context.directory.rfind('/') + 1);
+  if (const auto complaint = name_complaint(name))
+    throw Error(Kind::Invalid, "the folder's name '" + printable(name, 40) +
+                                   "' cannot name a sandbox (" + *complaint + "); name one");
+  return name;
+}
+
+int init(Context& context, const Arguments& arguments) {
+  const std::string path = context.absolute(kManifestHere);
+  if (sys::exists(path) && !arguments.flag("force"))
+    throw api::ApiError(Kind::Conflict, "mvm.toml is here already", "mvm init --force replaces it");
+  const auto given = arguments.positional("NAME");
+  const std::string name = given ? *given : folder_name(context);
+  if (const auto complaint = name_complaint(name))
+    throw UsageError(&arguments.command(), *complaint);
+  const std::string text =
+      config::starter_manifest(name, arguments.value("image").value_or("base"));
+  config::read_manifest(text, kManifestHere);  // what we write, we accept
+  sys::write_file_atomic(path, as_bytes(text), 0644);
+  context.console.out("wrote mvm.toml; `mvm up` starts " + name + "\n");
+  return kFine;
+}
+
+int config_validate(Context& context, const Arguments& arguments) {
+  const Checked checked = check_manifest(context, arguments);
+  const auto& complaints = checked.parsed.complaints;
+  if (arguments.flag("json")) {
+    context.console.out(json_complaints(checked.file, complaints));
+  } else if (complaints.empty()) {
+    context.console.out(checked.file + " is valid\n");
+  } else {
+    std::string text;
+    for (const auto& complaint : complaints) text += complaint.text(checked.file) + '\n';
+    context.console.err(text);
+  }
+  return complaints.empty() ? kFine : kNotWell;
+}
+
+int config_show(Context& context, const Arguments& arguments) {
+  const Decided decided = decide(context, {}, {}, arguments.positional("FILE"));
+  context.console.out(arguments.flag("json") ? json_settings(decided.resolved)
+                                             : config::show(decided.resolved));
+  return kFine;
+}
+
+}

@@ -1,0 +1,64 @@
+# bash completion of mvm. Load it with: source <(mvm completion bash)
+_mvm_offer() {
+  case "$1" in
+    sandboxes) COMPREPLY=($(compgen -W "$(mvm ps --all --quiet 2>/dev/null)" -- "$2"));;
+    images) COMPREPLY=($(compgen -W "$(mvm image ls --quiet 2>/dev/null)" -- "$2"));;
+    files) COMPREPLY=($(compgen -f -- "$2"));;
+    shells) COMPREPLY=($(compgen -W 'bash zsh fish' -- "$2"));;
+    commands) COMPREPLY=($(compgen -W 'init up run exec shell cp logs ps inspect down rm image doctor config daemon completion version help' -- "$2"));;
+  esac
+}
+_mvm() {
+  local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}"
+  local command="${COMP_WORDS[1]}" flags= offer=nothing word
+  COMPREPLY=()
+  if [[ $COMP_CWORD -eq 1 ]]; then _mvm_offer commands "$current"; return; fi
+  for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do [[ $word == -- ]] && return; done
+  case "$command" in
+    config) if [[ $COMP_CWORD -eq 2 && $current != -* ]]; then
+        COMPREPLY=($(compgen -W 'validate show' -- "$current")); return
+      fi;;
+    daemon) if [[ $COMP_CWORD -eq 2 && $current != -* ]]; then
+        COMPREPLY=($(compgen -W 'status stop' -- "$current")); return
+      fi;;
+    image) if [[ $COMP_CWORD -eq 2 && $current != -* ]]; then
+        COMPREPLY=($(compgen -W 'import ls inspect rm' -- "$current")); return
+      fi;;
+  esac
+  case "$command" in config|daemon|image) [[ ${COMP_WORDS[2]} == -* ]] || command+=" ${COMP_WORDS[2]}";; esac
+  case "$previous" in
+    --env-file|--file) _mvm_offer files "$current"; return;;
+    --image) _mvm_offer images "$current"; return;;
+    --boot-timeout|--cpus|--disk-size|--env|--grace|--hostname|--kernel|--label|--max-output|--mem|--memory|--name|--timeout|--user|--workdir) _mvm_offer nothing "$current"; return;;
+    --name) _mvm_offer sandboxes "$current"; return;;
+  esac
+  case "$command" in
+    'init') flags='--image --force --help' offer=nothing;;
+    'up') flags='--file --image --kernel --cpus --memory --disk-size --hostname --label --boot-timeout --env --env-file --workdir --user --rm --name --quiet --json --help' offer=sandboxes;;
+    'run') flags='--interactive --tty --timeout --max-output --env --env-file --workdir --user --kernel --cpus --memory --disk-size --hostname --label --boot-timeout --name --rm --quiet --json --help' offer=images;;
+    'exec') flags='--interactive --tty --timeout --max-output --detach --env --env-file --workdir --user --name --json --help' offer=sandboxes;;
+    'shell') flags='--env --env-file --workdir --user --name --help' offer=sandboxes;;
+    'cp') flags='--parents --follow-link --user --quiet --json --help' offer=files;;
+    'logs') flags='--follow --name --help' offer=sandboxes;;
+    'ps'|'ls') flags='--all --quiet --label --json --help' offer=nothing;;
+    'inspect') flags='--name --help' offer=sandboxes;;
+    'down'|'stop') flags='--grace --kill --rm --name --quiet --json --help' offer=sandboxes;;
+    'rm') flags='--force --name --quiet --help' offer=sandboxes;;
+    'image import') flags='--name --quiet --json --help' offer=files;;
+    'image ls'|'image list') flags='--quiet --json --help' offer=nothing;;
+    'image inspect') flags='--help' offer=images;;
+    'image rm') flags='--force --quiet --help' offer=images;;
+    'doctor') flags='--json --help' offer=nothing;;
+    'config validate') flags='--json --help' offer=files;;
+    'config show') flags='--json --help' offer=files;;
+    'daemon') flags='--help' offer=nothing;;
+    'daemon status') flags='--json --help' offer=nothing;;
+    'daemon stop') flags='--help' offer=nothing;;
+    'completion') flags='--help' offer=shells;;
+    'version') flags='--json --help' offer=nothing;;
+    'help') flags='--help' offer=commands;;
+  esac
+  if [[ $current == -* ]]; then COMPREPLY=($(compgen -W "$flags" -- "$current"))
+  else _mvm_offer "$offer" "$current"; fi
+}
+complete -F _mvm mvm
