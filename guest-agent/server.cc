@@ -18,6 +18,8 @@
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 
+#include "get.h"
+#include "put.h"
 #include "version.h"
 
 namespace mvm::guest {
@@ -201,6 +203,10 @@ static Request decoded(ByteView payload) {
 std::unique_ptr<Stream> Server::open(Channel& channel, std::string_view verb, ByteView payload) {
   if (verb == proto::kExecVerb)
     return std::make_unique<Exec>(channel, commands_, decoded<proto::ExecRequest>(payload));
+  if (verb == proto::kPutVerb)
+    return std::make_unique<Put>(channel, decoded<proto::PutRequest>(payload));
+  if (verb == proto::kGetVerb)
+    return std::make_unique<Get>(channel, decoded<proto::GetRequest>(payload));
   if (verb == proto::kPingVerb) {
     channel.end(proto::encode_ok());
   } else if (verb == proto::kInfoVerb) {

@@ -1,0 +1,251 @@
+#include "put.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "mvm/base/text.h"
+#include "mvm/sys/error.h"
+#include "mvm/sys/file.h"
+#include "mvm/sys/io.h"
+
+namespace mvm::guest {
+
+using proto::Entry;
+using proto::EntryEvent;
+using proto::EntryType;
+
+static constexpr unsigned kSetId = 06000;
+
+static void require(int result, const std::string& doing) { sys::check(result, doing); }
+
+// ---- where it goes ----------------------------------------------------------------------------
+
+Put::Put(Channel& channel, proto::PutRequest request)
+    : Stream(channel), request_(std::move(request)), is_root_(::geteuid() == 0) {
+  const auto found = find_identity(request_.user.empty() ? "0" : request_.user);
+  if (!found) throw Error(Kind::Invalid, found.error());
+  owner_ = *found;
+  find_destination();
+}
+
+Put::~Put() {
+  // A copy that ended half-way leaves whole files and no temporary ones.
+  if (file_) ::unlinkat(file_parent_, temporary_.c_str(), 0);
+}
+
+static bool is_directory(const std::string& path) {
+  struct stat status{};
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+// The destination is the caller's word and is looked up like any path, links followed.
+void Put::find_destination() {
+  std::string path = request_.path;
+  const bool must_be_directory = path.back() == '/' || path.ends_with("/.");
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  if (request_.make_parents && must_be_directory) sys::make_directories(path, 0755);
+  if (is_directory(path)) {
+    parent_ = sys::open_file(path, O_RDONLY | O_DIRECTORY);
+    leaf_ = request_.name;
+    return;
+  }
+  if (must_be_directory) throw Error(Kind::NotFound, "no directory " + printable(path));
+  const size_t slash = path.rfind('/');
+  const std::string above = slash == 0 ? "/" : path.substr(0, slash);
+  leaf_ = path.substr(slash + 1);
+  if (!proto::is_tree_path(leaf_))
+    throw Error(Kind::Invalid, "not a destination: " + printable(request_.path));
+  if (request_.make_parents) sys::make_directories(above, 0755);
+  parent_ = sys::open_file(above, O_RDONLY | O_DIRECTORY);
+}
+
+std::string Put::shown(const std::string& path) const {
+  std::string text = request_.path;
+  if (!path.empty()) text += (text.back() == '/' ? "" : "/") + path;
+  return printable(text);
+}
+
+std::pair<int, std::string> Put::locate(const std::string& path) {
+  if (path.empty()) return {parent_.get(), leaf_};
+  if (levels_.empty())
+    throw Error(Kind::Invalid, "the copied thing is not a directory and has entries below it");
+  const auto names = split(path, '/');
+  // levels_[0] is the copied directory, levels_[i] the i-th component below it.
+  size_t depth = 1;
+  while (depth < levels_.size() && depth < names.size() && levels_[depth].name == names[depth - 1])
+    ++depth;
+  leave_to(depth);
+  while (levels_.size() < names.size()) {
+    const std::string name(names[levels_.size() - 1]);
+    Level level;
+    level.name = name;
+    level.fd = while_doing("copying to " + shown(path), [&] {
+      return sys::open_at(levels_.back().fd.get(), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    });
+    levels_.push_back(std::move(level));
+  }
+  return {levels_.back().fd.get(), std::string(names.back())};
+}
+
+// ---- what it is -------------------------------------------------------------------------------
+
+static std::array<timespec, 2> times_of(const Entry& entry) {
+  return {timespec{0, UTIME_OMIT}, timespec{static_cast<time_t>(entry.mtime_seconds),
+                                            static_cast<long>(entry.mtime_nanoseconds)}};
+}
+
+void Put::set_metadata(int fd, const Entry& entry) {
+  uint32_t mode = entry.mode;
+  if (is_root_) {
+    const uid_t uid = request_.preserve_owner ? entry.uid : owner_.uid;
+    const gid_t gid = request_.preserve_owner ? entry.gid : owner_.gid;
+    require(::fchown(fd, uid, gid), "setting the owner of " + shown(entry.path));
+  }
+  // A program that is set-id for its owner there must not be so for another owner here.
+  if (!request_.preserve_owner) mode &= ~kSetId;
+  require(::fchmod(fd, mode), "setting the mode of " + shown(entry.path));
+  const auto times = times_of(entry);
+  require(::futimens(fd, times.data()), "setting the time of " + shown(entry.path));
+}
+
+// Directories get their metadata when nothing more will be written into them.
+void Put::leave_to(size_t depth) {
+  while (levels_.size() > depth) {
+    const Level level = std::move(levels_.back());
+    levels_.pop_back();
+    if (level.ours) set_metadata(level.fd.get(), level.entry);
+  }
+}
+
+void Put::add_directory(int parent, const std::string& name, Entry entry) {
+  Level level;
+  if (name.empty()) {  // merged into the destination itself
+    level.fd = parent_.duplicate();
+  } else {
+    const bool made = ::mkdirat(parent, name.c_str(), 0700) == 0;
+    if (!made && errno != EEXIST) throw SystemError(errno, "making directory " + shown(entry.path));
+    level.ours = made;
+    level.fd = while_doing("copying to " + shown(entry.path), [&] {
+      return sys::open_at(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    });
+  }
+  level.name = name;
+  level.entry = std::move(entry);
+  levels_.push_back(std::move(level));
+}
+
+// What a file may replace: a file or a link. Never a directory, and never a device: "replacing"
+// /dev/null would be no favour to anybody.
+static void check_replaceable(int parent, const std::string& name, const std::string& shown) {
+  struct stat status{};
+  if (::fstatat(parent, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return;
+  if (S_ISDIR(status.st_mode)) throw Error(Kind::Conflict, shown + " is a directory");
+  if (!S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode))
+    throw Error(Kind::Conflict, shown + " is not a regular file");
+}
+
+// Unforeseeable, so that nobody in the sandbox can be there first.
+static std::string temporary_name() {
+  std::array<std::byte, 12> random;
+  if (::getrandom(random.data(), random.size(), 0) < 0)
+    throw SystemError(errno, "making a file name");
+  return ".mvm-" + hex(random) + ".tmp";
+}
+
+void Put::add_symlink(int parent, const std::string& name, const Entry& entry) {
+  check_replaceable(parent, name, shown(entry.path));
+  const std::string temporary = temporary_name();
+  require(::symlinkat(entry.target.c_str(), parent, temporary.c_str()),
+          "making link " + shown(entry.path));
+  if (is_root_) {
+    const uid_t uid = request_.preserve_owner ? entry.uid : owner_.uid;
+    const gid_t gid = request_.preserve_owner ? entry.gid : owner_.gid;
+    ::fchownat(parent, temporary.c_str(), uid, gid, AT_SYMLINK_NOFOLLOW);
+  }
+  const auto times = times_of(entry);
+  ::utimensat(parent, temporary.c_str(), times.data(), AT_SYMLINK_NOFOLLOW);
+  if (::renameat(parent, temporary.c_str(), parent, name.c_str()) == 0) return;
+  const int error = errno;
+  ::unlinkat(parent, temporary.c_str(), 0);
+  throw SystemError(error, "making link " + shown(entry.path));
+}
+
+void Put::begin_file(int parent, const std::string& name, Entry entry) {
+  check_replaceable(parent, name, shown(entry.path));
+  temporary_ = temporary_name();
+  file_ = while_doing("copying to " + shown(entry.path), [&] {
+    return sys::open_at(parent, temporary_, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  });
+  file_parent_ = parent;
+  file_name_ = name;
+  file_entry_ = std::move(entry);
+}
+
+void Put::write_content(ByteView content) {
+  while_doing("copying to " + shown(file_entry_.path),
+              [&] { sys::write_all(file_.get(), content); });
+  result_.bytes += content.size();
+}
+
+void Put::finish_file() {
+  set_metadata(file_.get(), file_entry_);
+  require(::renameat(file_parent_, temporary_.c_str(), file_parent_, file_name_.c_str()),
+          "putting " + shown(file_entry_.path) + " in place");
+  file_.reset();
+}
+
+void Put::add(Entry entry) {
+  const auto [parent, name] = locate(entry.path);
+  ++result_.entries;
+  if (entry.type == EntryType::Directory) return add_directory(parent, name, std::move(entry));
+  if (name.empty())
+    throw Error(Kind::Conflict, shown("") + " is a directory, and the copy has no name in it");
+  if (entry.type == EntryType::Symlink) return add_symlink(parent, name, entry);
+  begin_file(parent, name, std::move(entry));
+}
+
+// ---- the stream -------------------------------------------------------------------------------
+
+void Put::take(ByteView data) {
+  while (auto event = decoder_.next(data)) {
+    switch (event->what) {
+      case EntryEvent::What::Entry:
+        add(std::move(event->entry));
+        break;
+      case EntryEvent::What::Content:
+        write_content(event->content);
+        break;
+      case EntryEvent::What::ContentEnd:
+        finish_file();
+        break;
+      case EntryEvent::What::TreeEnd:
+        leave_to(0);
+        channel().end(proto::encode_ok(result_.encode()));
+        return;
+    }
+  }
+  if (decoder_.faulted()) throw Error(Kind::Invalid, "the copy's data is malformed");
+}
+
+void Put::on_frame(const proto::Frame& frame) {
+  switch (frame.type) {
+    case proto::FrameType::Data:
+      take(frame.payload);
+      channel().consumed(frame.payload.size());
+      return;
+    case proto::FrameType::Eof:
+      throw Error(Kind::Invalid, "the copy's data ended early");
+    case proto::FrameType::Cancel:
+      throw Error(Kind::Unavailable, "the copy was cancelled");
+    default:
+      return;
+  }
+}
+
+}

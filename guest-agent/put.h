@@ -1,0 +1,70 @@
+#pragma once
+// The put verb: an entry stream of the host becomes files.
+//
+// The host is not the threat here, a process of the sandbox is: one that puts a symbolic link where
+// the copy is about to write, to make root write elsewhere. So below the destination nothing is
+// looked up by path: each directory is opened from its parent's descriptor without following links,
+// each file is written under a name of our own and renamed into place. What a reader sees of a file
+// is the old or the new content, never a part.
+
+#include <string>
+#include <vector>
+
+#include "mvm/proto/copy.h"
+#include "mvm/sys/fd.h"
+
+#include "channel.h"
+#include "passwd.h"
+
+namespace mvm::guest {
+
+class Put final : public Stream {
+ public:
+  Put(Channel& channel, proto::PutRequest request);
+  ~Put() override;
+
+  void on_frame(const proto::Frame& frame) override;
+  void on_writable() override {}
+  void on_lost() override { channel().end({}); }
+
+ private:
+  // A directory on the way to the current entry; left with its metadata when the way turns.
+  struct Level {
+    std::string name;
+    sys::Fd fd;
+    bool ours = false;  // made by this copy
+    proto::Entry entry;
+  };
+
+  void find_destination();
+  void take(ByteView data);
+  void add(proto::Entry entry);
+  void add_directory(int parent, const std::string& name, proto::Entry entry);
+  void add_symlink(int parent, const std::string& name, const proto::Entry& entry);
+  void begin_file(int parent, const std::string& name, proto::Entry entry);
+  void write_content(ByteView content);
+  void finish_file();
+  // The directory that holds the entry at `path`, and the entry's own name.
+  std::pair<int, std::string> locate(const std::string& path);
+  void leave_to(size_t depth);
+  void set_metadata(int fd, const proto::Entry& entry);
+  std::string shown(const std::string& path) const;
+
+  proto::PutRequest request_;
+  Identity owner_;
+  bool is_root_;
+  sys::Fd parent_;    // the directory in which the copied thing goes
+  std::string leaf_;  // its name there; empty: it is the directory itself
+  proto::EntryDecoder decoder_;
+  std::vector<Level> levels_;  // from the copied directory down
+  proto::CopyResult result_;
+
+  // The file being written.
+  sys::Fd file_;
+  int file_parent_ = -1;
+  std::string file_name_;
+  std::string temporary_;
+  proto::Entry file_entry_;
+};
+
+}
