@@ -1,0 +1,316 @@
+// The disk: what each request does, and what it refuses to do.
+
+#include "mvm/virtio/block.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "mvm/base/error.h"
+
+#include "support/active_device.h"
+#include "support/memory_disk.h"
+
+namespace mvm::virtio {
+namespace {
+
+using memory::GuestMemory;
+using test::Buffer;
+
+constexpr uint64_t kMiB = 1 << 20;
+constexpr uint64_t kHeader = 0x40000;
+constexpr uint64_t kStatus = 0x41000;
+constexpr uint64_t kData = 0x50000;
+constexpr size_t kSectors = 64;
+constexpr uint32_t kIn = 0, kOut = 1, kFlush = 4, kGetId = 8;
+constexpr uint8_t kOk = 0, kIoError = 1, kUnsupported = 2, kUntouched = 0xee;
+constexpr unsigned kFlushFeature = 9;
+
+struct Answer {
+  uint8_t status;
+  uint32_t length;
+};
+
+class BlockTest : public testing::Test {
+ protected:
+  void SetUp() override { start(Access::ReadWrite); }
+  void start(Access access, Features extra = Features().with(kFlushFeature)) {
+    active.reset();
+    device.emplace(BlockSettings{.capacity = kSectors * kSectorSize + 100,
+                                 .block_size = 512,
+                                 .access = access,
+                                 .serial = "mvm-disk-0"},
+                   disk);
+    active.emplace(memory, *device, extra);
+  }
+  void header(uint32_t type, uint64_t sector) {
+    auto& d = driver();
+    d.put<uint32_t>(kHeader, type);
+    d.put<uint32_t>(kHeader + 4, 0);
+    d.put<uint64_t>(kHeader + 8, sector);
+    d.put<uint8_t>(kStatus, kUntouched);
+  }
+  Answer run(std::initializer_list<Buffer> buffers) {
+    driver().add(buffers);
+    EXPECT_EQ(device->process(0), Progress::Idle);
+    const auto used = driver().take_used();
+    EXPECT_TRUE(used);
+    EXPECT_FALSE(device->take_effects().fault);
+    return {driver().get<uint8_t>(kStatus), used ? used->length : 0};
+  }
+  Answer request(uint32_t type, uint64_t sector, uint32_t length) {
+    header(type, sector);
+    if (length == 0) return run({{kHeader, 16, false}, {kStatus, 1, true}});
+    return run({{kHeader, 16, false}, {kData, length, type != kOut}, {kStatus, 1, true}});
+  }
+  test::DriverQueue& driver() { return active->drivers[0]; }
+  void fill_data(uint8_t seed, size_t length) {
+    for (size_t i = 0; i < length; ++i)
+      driver().put<uint8_t>(kData + i, static_cast<uint8_t>(seed + i));
+  }
+
+  GuestMemory memory = GuestMemory::create(kMiB);
+  test::MemoryDisk disk{kSectors * kSectorSize};
+  std::optional<Block> device;
+  std::optional<test::ActiveDevice> active;
+};
+
+TEST_F(BlockTest, ReadsBackWhatWasWritten) {
+  fill_data(7, 1024);
+  EXPECT_EQ(request(kOut, 3, 1024).status, kOk);
+  fill_data(0, 1024);
+  const Answer answer = request(kIn, 3, 1024);
+  EXPECT_EQ(answer.status, kOk);
+  EXPECT_EQ(answer.length, 1025U) << "data and status";
+  for (size_t i = 0; i < 1024; ++i)
+    ASSERT_EQ(driver().get<uint8_t>(kData + i), static_cast<uint8_t>(7 + i));
+}
+
+TEST_F(BlockTest, UsedLengthOfAWriteIsTheStatusByteOnly) {
+  EXPECT_EQ(request(kOut, 0, 512).length, 1U);
+}
+
+// Header, data and status in one descriptor a byte, in two halves, and with the status byte glued
+// to the data.
+TEST_F(BlockTest, TakesAnyDescriptorShape) {
+  start(Access::ReadWrite);
+  for (size_t i = 0; i < 512; ++i) disk.bytes[512 + i] = std::byte(i * 3);
+  for (const uint32_t cut : {1U, 3U, 8U, 15U}) {
+    header(kIn, 1);
+    fill_data(0, 513);
+    const Answer answer = run({{kHeader, cut, false},
+                               {kHeader + cut, 16 - cut, false},
+                               {kData, 511, true},
+                               {kData + 511, 2, true}});
+    EXPECT_EQ(answer.length, 513U);
+    for (size_t i = 0; i < 512; ++i)
+      ASSERT_EQ(driver().get<uint8_t>(kData + i), static_cast<uint8_t>(i * 3));
+    EXPECT_EQ(driver().get<uint8_t>(kData + 512), kOk);
+  }
+  // A write whose header and data share a descriptor.
+  header(kOut, 2);
+  for (size_t i = 0; i < 512; ++i) driver().put<uint8_t>(kHeader + 16 + i, 0x5a);
+  EXPECT_EQ(run({{kHeader, 16 + 512, false}, {kStatus, 1, true}}).status, kOk);
+  EXPECT_TRUE(std::all_of(disk.bytes.begin() + 1024, disk.bytes.begin() + 1536,
+                          [](std::byte b) { return b == std::byte{0x5a}; }));
+}
+
+TEST_F(BlockTest, RefusesWhatIsNotWholeSectorsWithinTheCapacity) {
+  struct Case {
+    uint64_t sector;
+    uint32_t length;
+    uint8_t status;
+  };
+  const Case cases[] = {
+      {0, 512, kOk},
+      {kSectors - 1, 512, kOk},
+      {kSectors, 0, kOk},
+      {kSectors, 512, kIoError},  // although the file has 100 bytes more
+      {kSectors - 1, 1024, kIoError},
+      {kSectors + 1, 0, kIoError},
+      {0, 511, kIoError},
+      {0, 513, kIoError},
+      {0, 1, kIoError},
+      {UINT64_MAX, 512, kIoError},
+      {UINT64_MAX / 512, 512, kIoError},
+      {UINT64_MAX / 512 + 1, 512, kIoError},  // times 512 is 0
+      {(UINT64_MAX / 512 + 1) - 1, 1024, kIoError},
+      {0, kSectors * 512, kOk},
+      {0, kSectors * 512 + 512, kIoError},
+  };
+  for (const Case& c : cases) {
+    for (const uint32_t type : {kIn, kOut}) {
+      const int before = disk.reads + disk.writes;
+      EXPECT_EQ(request(type, c.sector, c.length).status, c.status)
+          << type << ' ' << c.sector << ' ' << c.length;
+      EXPECT_EQ(disk.reads + disk.writes - before, c.status == kOk && c.length > 0 ? 1 : 0);
+    }
+  }
+}
+
+TEST_F(BlockTest, ManyDescriptorsCannotSumPastTheEnd) {
+  header(kOut, kSectors - 2);
+  EXPECT_EQ(run({{kHeader, 16, false},
+                 {kData, 512, false},
+                 {kData, 512, false},
+                 {kData, 512, false},
+                 {kStatus, 1, true}})
+                .status,
+            kIoError);
+  EXPECT_EQ(disk.writes, 0);
+}
+
+TEST_F(BlockTest, LengthsThatOnlyTogetherAreWholeSectorsAreFine) {
+  header(kOut, 0);
+  fill_data(1, 1024);
+  EXPECT_EQ(
+      run({{kHeader, 16, false}, {kData, 1, false}, {kData + 1, 1023, false}, {kStatus, 1, true}})
+          .status,
+      kOk);
+  EXPECT_EQ(disk.bytes[1023], std::byte{1024 % 256});
+}
+
+TEST_F(BlockTest, ReadOnlyIsEnforcedWhateverTheDriverNegotiated) {
+  start(Access::ReadOnly, Features().with(kFlushFeature));  // without VIRTIO_BLK_F_RO
+  EXPECT_TRUE(device->features().has(5));
+  fill_data(9, 512);
+  EXPECT_EQ(request(kOut, 0, 512).status, kIoError);
+  EXPECT_EQ(disk.writes, 0);
+  EXPECT_EQ(request(kIn, 0, 512).status, kOk);
+}
+
+TEST_F(BlockTest, FlushReachesTheStorageAndItsFailureTheDriver) {
+  EXPECT_EQ(request(kFlush, 0, 0).status, kOk);
+  EXPECT_EQ(disk.flushes, 1);
+  disk.failing = true;
+  EXPECT_EQ(request(kFlush, 0, 0).status, kIoError);
+  EXPECT_EQ(request(kOut, 0, 512).status, kIoError);
+  const Answer answer = request(kIn, 0, 512);
+  EXPECT_EQ(answer.status, kIoError);
+  EXPECT_EQ(answer.length, 0U) << "the data before the status byte was not written";
+}
+
+TEST_F(BlockTest, WritesAreDurableAtOnceWithoutTheFlushFeature) {
+  EXPECT_EQ(request(kOut, 0, 512).status, kOk);
+  EXPECT_EQ(disk.flushes, 0);
+  start(Access::ReadWrite, Features());
+  EXPECT_EQ(request(kOut, 0, 512).status, kOk);
+  EXPECT_EQ(disk.flushes, 1);
+}
+
+TEST_F(BlockTest, GivesItsSerial) {
+  header(kGetId, 0);
+  const Answer answer = run({{kHeader, 16, false}, {kData, 20, true}, {kStatus, 1, true}});
+  EXPECT_EQ(answer.status, kOk);
+  EXPECT_EQ(answer.length, 21U);
+  std::string serial;
+  for (size_t i = 0; i < 20; ++i) serial += driver().get<char>(kData + i);
+  EXPECT_EQ(serial, std::string("mvm-disk-0") + std::string(10, '\0'));
+  header(kGetId, 0);
+  EXPECT_EQ(run({{kHeader, 16, false}, {kData, 19, true}, {kStatus, 1, true}}).status, kIoError);
+}
+
+TEST_F(BlockTest, AnythingElseIsUnsupported) {
+  for (const uint32_t type : {2U, 3U, 5U, 7U, 9U, 10U, 11U, 13U, 14U, 0x80000000U, 0xffffffffU}) {
+    EXPECT_EQ(request(type, 0, 512).status, kUnsupported) << type;
+  }
+  EXPECT_EQ(disk.reads + disk.writes + disk.flushes, 0);
+}
+
+TEST_F(BlockTest, AHeaderThatIsTooShortIsAnError) {
+  for (uint32_t length = 1; length < 16; ++length) {
+    header(kIn, 0);
+    EXPECT_EQ(run({{kHeader, length, false}, {kStatus, 1, true}}).status, kIoError);
+  }
+  header(kIn, 0);
+  EXPECT_EQ(run({{kData, 512, true}, {kStatus, 1, true}}).status, kIoError);
+}
+
+TEST_F(BlockTest, WithoutAStatusByteNothingIsDone) {
+  header(kOut, 0);
+  const Answer answer = run({{kHeader, 16, false}, {kData, 512, false}});
+  EXPECT_EQ(answer.length, 0U);
+  EXPECT_EQ(disk.writes, 0);
+}
+
+TEST_F(BlockTest, AnImageHeaderInTheFirstSectorStaysData) {
+  const std::string qcow = "QFI\xfb\0\0\0\3";
+  for (size_t i = 0; i < 512; ++i)
+    driver().put<char>(kData + i, i < qcow.size() ? qcow[i] : '\x11');
+  ASSERT_EQ(request(kOut, 0, 512).status, kOk);
+  start(Access::ReadWrite);  // the next boot
+  fill_data(0, 512);
+  ASSERT_EQ(request(kIn, 0, 512).status, kOk);
+  for (size_t i = 0; i < 512; ++i)
+    ASSERT_EQ(driver().get<char>(kData + i), i < qcow.size() ? qcow[i] : '\x11');
+  uint64_t capacity = 0;
+  std::memcpy(&capacity, device->config().data(), sizeof capacity);
+  EXPECT_EQ(capacity, kSectors);
+}
+
+TEST_F(BlockTest, ARequestBeyondSegmentLimitsFails) {
+  test::MemoryDisk large(32 << 20);
+  Block block({.capacity = 32 << 20, .access = Access::ReadWrite}, large);
+  const auto big = GuestMemory::create(64 << 20);
+  test::ActiveDevice running(big, block, Features().with(kFlushFeature));
+  auto& queue = running.drivers[0];
+  const auto ask = [&](uint32_t length) {
+    queue.put<uint32_t>(kHeader, kIn);
+    queue.put<uint64_t>(kHeader + 8, 0);
+    queue.add({{kHeader, 16, false}, {kMiB, length, true}, {kStatus, 1, true}});
+    block.process(0);
+    EXPECT_TRUE(queue.take_used());
+    return queue.get<uint8_t>(kStatus);
+  };
+  EXPECT_EQ(ask(static_cast<uint32_t>(Block::kMaxRequestBytes)), kOk);
+  EXPECT_EQ(ask(static_cast<uint32_t>(Block::kMaxRequestBytes) + 512), kIoError);
+}
+
+TEST_F(BlockTest, OneTurnIsBoundedByBytesAndByRequests) {
+  test::MemoryDisk large(8 << 20);
+  Block block({.capacity = 8 << 20, .access = Access::ReadWrite}, large);
+  const auto big = GuestMemory::create(64 << 20);
+  test::ActiveDevice running(big, block, Features().with(kFlushFeature), 256);
+  auto& queue = running.drivers[0];
+  queue.put<uint32_t>(kHeader, kIn);
+  queue.put<uint64_t>(kHeader + 8, 0);
+  for (int i = 0; i < 10; ++i)
+    queue.add({{kHeader, 16, false}, {kMiB, 1 << 20, true}, {kStatus, 1, true}});
+  EXPECT_EQ(block.process(0), Progress::More);
+  EXPECT_EQ(large.reads, 4);
+  EXPECT_EQ(block.process(0), Progress::More);
+  EXPECT_EQ(block.process(0), Progress::Idle);
+  EXPECT_EQ(large.reads, 10);
+  while (queue.take_used()) {
+  }
+  queue.put<uint32_t>(kHeader, kFlush);
+  for (int i = 0; i < 70; ++i) queue.add({{kHeader, 16, false}, {kStatus, 1, true}});
+  EXPECT_EQ(block.process(0), Progress::More);
+  EXPECT_EQ(large.flushes, static_cast<int>(Block::kRequestsPerTurn));
+  EXPECT_EQ(block.process(0), Progress::Idle);
+  EXPECT_EQ(large.flushes, 70);
+}
+
+TEST_F(BlockTest, AFaultIsReportedAndTheRequestsBeforeItAreDone) {
+  header(kFlush, 0);
+  driver().add({{kHeader, 16, false}, {kStatus, 1, true}});
+  driver().publish(99);
+  device->process(0);
+  const Effects effects = device->take_effects();
+  EXPECT_EQ(effects.fault, QueueFault::HeadOutOfRange);
+  EXPECT_TRUE(effects.used_buffers);
+  EXPECT_EQ(disk.flushes, 1);
+}
+
+TEST_F(BlockTest, BlockSizesAreChecked) {
+  for (const uint32_t size : {0U, 1U, 256U, 513U, 768U, 8192U})
+    EXPECT_THROW(Block({.capacity = 4096, .block_size = size}, disk), Error) << size;
+  for (const uint32_t size : {512U, 1024U, 2048U, 4096U})
+    EXPECT_NO_THROW(Block({.capacity = 4096, .block_size = size}, disk));
+}
+
+}
+}
