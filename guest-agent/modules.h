@@ -12,7 +12,7 @@ inline constexpr size_t kMaxModuleList = 64 * 1024;
 std::vector<std::string> parse_module_list(std::string_view text);
 
 // Loads the kernel modules that /modules.list names, if there is such a file. A module that is
-// loaded or built in is fine; one that cannot be loaded is an Error, for something needs it.
+// loaded already or finds no hardware is fine; one that cannot be loaded is an Error.
 void load_modules();
 
 }
