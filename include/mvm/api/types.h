@@ -2,9 +2,9 @@
 // What the daemon and its clients say to each other: the one definition of every request and
 // answer. JSON is an encoding of these structs and is known to the .cc file alone.
 //
-// Decoding is strict both ways: a key we do not know and a value of the wrong type are
+// Decoding is strict: a key of a request that we do not know and a value of the wrong type are
 // Error{Invalid} naming the key, because a misspelt limit that is silently ignored is a limit that
-// does not hold.
+// does not hold. Unknown keys of answers are skipped: the daemon may be newer than its client.
 
 #include <cstdint>
 #include <map>
@@ -107,13 +107,18 @@ struct Version {
 };
 
 struct Image {
-  std::string name;
-  std::string digest;  // "sha256:…"
-  std::string source;  // where it came from
-  uint64_t size = 0;   // bytes of its root file system
+  std::string name;                // "base:latest"; the first of `names`; empty when it has none
+  std::vector<std::string> names;  // all of them
+  std::string digest;              // SHA-256 of its root file system, 64 hexadecimal digits
+  std::string source;              // path it was imported from
+  std::string source_kind;         // "directory" or "tar"
+  uint64_t size = 0;               // bytes of its root file system, as stored
+  uint64_t content_bytes = 0;      // bytes of its files
+  uint64_t files = 0;
   std::string created_at;
-  std::vector<std::pair<std::string, std::string>> env;
+  std::vector<std::string> entrypoint;
   std::vector<std::string> command;
+  std::vector<std::string> env;  // "NAME=value"
   std::string workdir;
   std::string user;
   std::vector<std::string> used_by;  // names of sandboxes
@@ -127,9 +132,10 @@ struct ImportRequest {
 };
 
 struct ImportProgress {
-  std::string stage;   // "reading", "writing", ...
-  uint64_t done = 0;   // in bytes or entries, as the stage says
+  std::string stage;   // "reading", "writing", "hashing", "storing"
+  uint64_t done = 0;   // bytes
   uint64_t total = 0;  // 0: not known
+  std::string note;    // something was left out, and why; the other members are then empty
   bool operator==(const ImportProgress&) const = default;
 };
 
@@ -164,7 +170,7 @@ std::string encode(const Version& value);
 std::string encode(const Image& value);
 std::string encode(const std::vector<Image>& value);
 std::string encode(const ImportRequest& value);
-std::string encode(const ImportProgress& value);
+std::string encode_import_progress(const ImportProgress& progress);  // {"progress":…}
 std::string encode(const std::vector<Kernel>& value);
 std::string encode_error(Kind kind, std::string_view message, std::string_view hint);
 

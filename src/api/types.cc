@@ -1,0 +1,275 @@
+#include "mvm/api/types.h"
+
+#include <array>
+
+#include "json.h"
+
+namespace mvm::api {
+
+static constexpr std::array<std::string_view, 6> kStateNames{"starting", "running", "stopping",
+                                                             "stopped",  "failed",  "crashed"};
+
+std::string_view state_name(SandboxState state) {
+  return kStateNames.at(static_cast<size_t>(state));
+}
+
+std::optional<SandboxState> state_from_name(std::string_view name) {
+  for (size_t at = 0; at < kStateNames.size(); ++at)
+    if (kStateNames[at] == name) return static_cast<SandboxState>(at);
+  return std::nullopt;
+}
+
+bool is_live(SandboxState state) {
+  return state == SandboxState::Starting || state == SandboxState::Running ||
+         state == SandboxState::Stopping;
+}
+
+unsigned http_status(Kind kind) {
+  switch (kind) {
+    case Kind::Invalid:
+      return 400;
+    case Kind::Denied:
+      return 403;
+    case Kind::NotFound:
+      return 404;
+    case Kind::Conflict:
+      return 409;
+    case Kind::Exhausted:
+      return 507;
+    case Kind::Unavailable:
+      return 503;
+    case Kind::Timeout:
+      return 504;
+    case Kind::Unsupported:
+      return 501;
+    case Kind::Internal:
+      return 500;
+  }
+  return 500;
+}
+
+// ---- fields
+// ---------------------------------------------------------------------------------------
+
+namespace {
+
+struct Pids {
+  int64_t sandbox = 0;
+  int64_t monitor = 0;
+};
+
+struct ErrorBody {
+  std::string kind;
+  std::string message;
+  std::string hint;
+};
+struct ErrorDocument {
+  ErrorBody error;
+};
+
+struct EventDocument {
+  std::optional<ImportProgress> progress;
+  std::optional<Image> image;
+  std::optional<ErrorBody> error;
+};
+
+}
+
+template <typename Io, typename T>
+void describe(Io& io, T& value) {
+  using Plain = std::remove_const_t<T>;
+  if constexpr (std::is_same_v<Plain, SandboxSpec>) {
+    io("name", value.name);
+    io.required("image", value.image);
+    io("kernel", value.kernel);
+    io("cpus", value.cpus);
+    io("memory", value.memory);
+    io("disk", value.disk);
+    io("env", value.env);
+    io("workdir", value.workdir);
+    io("user", value.user);
+    io("hostname", value.hostname);
+    io("labels", value.labels);
+    io("ephemeral", value.ephemeral);
+    io("wait", value.wait);
+    io("boot_timeout_ms", value.boot_timeout_ms);
+  } else if constexpr (std::is_same_v<Plain, Sandbox>) {
+    std::string state(state_name(value.state));
+    Pids pids{value.sandbox_pid, value.monitor_pid};
+    io.required("id", value.id);
+    io.required("name", value.name);
+    io.required("state", state);
+    io("image", value.image);
+    io("image_digest", value.image_digest);
+    io("kernel", value.kernel);
+    io("cpus", value.cpus);
+    io("memory", value.memory);
+    io("disk", value.disk);
+    io("created_at", value.created_at);
+    io("started_at", value.started_at);
+    io("ended_at", value.ended_at);
+    io("end", value.end);
+    io("pids", pids);
+    io("labels", value.labels);
+    io("ephemeral", value.ephemeral);
+    io("control_socket", value.control_socket);
+    io("console_log", value.console_log);
+    if constexpr (!std::is_const_v<T>) {
+      const auto known = state_from_name(state);
+      if (!known) bad_json("sandbox.state", "unknown state \"" + printable(state) + "\"");
+      value.state = *known;
+      value.sandbox_pid = pids.sandbox;
+      value.monitor_pid = pids.monitor;
+    }
+  } else if constexpr (std::is_same_v<Plain, Pids>) {
+    io("sandbox", value.sandbox);
+    io("monitor", value.monitor);
+  } else if constexpr (std::is_same_v<Plain, End>) {
+    io.required("reason", value.reason);
+    io("detail", value.detail);
+  } else if constexpr (std::is_same_v<Plain, StopRequest>) {
+    io("grace_ms", value.grace_ms);
+    io("kill", value.kill);
+  } else if constexpr (std::is_same_v<Plain, StartRequest>) {
+    io("wait", value.wait);
+    io("boot_timeout_ms", value.boot_timeout_ms);
+  } else if constexpr (std::is_same_v<Plain, Version>) {
+    io.required("version", value.version);
+    io.required("api", value.api);
+    io("pid", value.pid);
+    io("started_at", value.started_at);
+    io("runtime_dir", value.runtime_dir);
+    io("data_dir", value.data_dir);
+    io("sandboxes_live", value.sandboxes_live);
+  } else if constexpr (std::is_same_v<Plain, Image>) {
+    io("name", value.name);
+    io("names", value.names);
+    io.required("digest", value.digest);
+    io("source", value.source);
+    io("source_kind", value.source_kind);
+    io("size", value.size);
+    io("content_bytes", value.content_bytes);
+    io("files", value.files);
+    io("created_at", value.created_at);
+    io("entrypoint", value.entrypoint);
+    io("command", value.command);
+    io("env", value.env);
+    io("workdir", value.workdir);
+    io("user", value.user);
+    io("used_by", value.used_by);
+  } else if constexpr (std::is_same_v<Plain, ImportRequest>) {
+    io.required("source", value.source);
+    io.required("name", value.name);
+  } else if constexpr (std::is_same_v<Plain, ImportProgress>) {
+    io("stage", value.stage);
+    io("done", value.done);
+    io("total", value.total);
+    io("note", value.note);
+  } else if constexpr (std::is_same_v<Plain, Kernel>) {
+    io.required("name", value.name);
+    io("image", value.image);
+    io("size", value.size);
+    io("modules", value.modules);
+    io("default", value.is_default);
+  } else if constexpr (std::is_same_v<Plain, ErrorBody>) {
+    io.required("kind", value.kind);
+    io.required("message", value.message);
+    io("hint", value.hint);
+  } else if constexpr (std::is_same_v<Plain, ErrorDocument>) {
+    io.required("error", value.error);
+  } else {
+    static_assert(std::is_same_v<Plain, EventDocument>);
+    io("progress", value.progress);
+    io("image", value.image);
+    io("error", value.error);
+  }
+}
+
+// ---- out
+// ------------------------------------------------------------------------------------------
+
+template <typename T>
+static std::string text_of(const T& value) {
+  return dump_json(JsonWriter::to_json(value));
+}
+
+std::string encode(const SandboxSpec& value) { return text_of(value); }
+std::string encode(const Sandbox& value) { return text_of(value); }
+std::string encode(const std::vector<Sandbox>& value) { return text_of(value); }
+std::string encode(const StopRequest& value) { return text_of(value); }
+std::string encode(const StartRequest& value) { return text_of(value); }
+std::string encode(const Version& value) { return text_of(value); }
+std::string encode(const Image& value) { return text_of(value); }
+std::string encode(const std::vector<Image>& value) { return text_of(value); }
+std::string encode(const ImportRequest& value) { return text_of(value); }
+std::string encode(const std::vector<Kernel>& value) { return text_of(value); }
+
+std::string encode_error(Kind kind, std::string_view message, std::string_view hint) {
+  return text_of(
+      ErrorDocument{{std::string(kind_name(kind)), std::string(message), std::string(hint)}});
+}
+
+std::string encode_import_progress(const ImportProgress& progress) {
+  Json json = Json::object();
+  json["progress"] = JsonWriter::to_json(progress);
+  return dump_json(json);
+}
+
+std::string encode_import_image(const Image& image) {
+  Json json = Json::object();
+  json["image"] = JsonWriter::to_json(image);
+  return dump_json(json);
+}
+
+// ---- in
+// -------------------------------------------------------------------------------------------
+
+template <typename T>
+static T request(std::string_view json, const char* what) {
+  return JsonReader::document<T>(json, what, UnknownKeys::Refuse);
+}
+template <typename T>
+static T answer(std::string_view json, const char* what) {
+  return JsonReader::document<T>(json, what, UnknownKeys::Skip);
+}
+
+SandboxSpec decode_spec(std::string_view json) { return request<SandboxSpec>(json, "sandbox"); }
+StopRequest decode_stop(std::string_view json) { return request<StopRequest>(json, "stop"); }
+StartRequest decode_start(std::string_view json) { return request<StartRequest>(json, "start"); }
+ImportRequest decode_import(std::string_view json) {
+  return request<ImportRequest>(json, "import");
+}
+
+Sandbox decode_sandbox(std::string_view json) { return answer<Sandbox>(json, "sandbox"); }
+std::vector<Sandbox> decode_sandboxes(std::string_view json) {
+  return answer<std::vector<Sandbox>>(json, "sandboxes");
+}
+Version decode_version(std::string_view json) { return answer<Version>(json, "version"); }
+Image decode_image(std::string_view json) { return answer<Image>(json, "image"); }
+std::vector<Image> decode_images(std::string_view json) {
+  return answer<std::vector<Image>>(json, "images");
+}
+std::vector<Kernel> decode_kernels(std::string_view json) {
+  return answer<std::vector<Kernel>>(json, "kernels");
+}
+
+static ApiError error_of(const ErrorBody& body) {
+  return {kind_from_name(body.kind), body.message, body.hint};
+}
+
+ApiError decode_error(std::string_view json) {
+  return error_of(answer<ErrorDocument>(json, "answer").error);
+}
+
+ImportEvent decode_import_event(std::string_view json) {
+  auto document = answer<EventDocument>(json, "event");
+  ImportEvent event;
+  event.progress = std::move(document.progress);
+  event.image = std::move(document.image);
+  if (document.error) event.error = error_of(*document.error);
+  if (event.progress.has_value() + event.image.has_value() + event.error.has_value() != 1)
+    bad_json("event", "must be exactly one of progress, image and error");
+  return event;
+}
+
+}
