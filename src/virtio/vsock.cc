@@ -41,6 +41,7 @@ Vsock::Vsock(const VsockSettings& settings, VsockHost& host)
       next_port_(settings.next_port),
       control_queue_(settings.max_streams),
       event_queue_(settings.max_streams),
+      hungry_(settings.max_streams),
       buffer_waiters_(settings.max_streams) {
   // §5.10.4: 0, 1, 2 and the all-ones values are taken, and the upper half must be zero.
   if (settings.guest_cid <= kHostCid || settings.guest_cid >= 0xffff'ffff)
@@ -212,6 +213,7 @@ void Vsock::after_output(Stream& stream) noexcept {
 
 void Vsock::drop_all(VsockEvent::Reason reason) noexcept {
   control_queue_.clear();
+  hungry_.clear();
   buffer_waiters_.clear();
   orphan_count_ = 0;
   for (Stream& stream : streams_) {

@@ -31,11 +31,18 @@ Progress Vsock::process(uint16_t index) noexcept {
 }
 
 void Vsock::wake_waiters() noexcept {
-  while (!buffer_waiters_.empty()) {
-    Stream& stream = streams_[buffer_waiters_.front()];
-    buffer_waiters_.pop();
+  wake(hungry_);
+  wake(buffer_waiters_);
+}
+
+void Vsock::wake(SlotQueue& waiters) noexcept {
+  while (!waiters.empty()) {
+    Stream& stream = streams_[waiters.front()];
+    waiters.pop();
     stream.buffers_listed = false;
-    if (std::exchange(stream.waits_for_buffers, false)) emit(stream, VsockEvent::Kind::Input);
+    if (!std::exchange(stream.waits_for_buffers, false)) continue;
+    stream.passed_over = true;
+    emit(stream, VsockEvent::Kind::Input);
   }
 }
 
@@ -268,7 +275,8 @@ bool Vsock::flush_control() noexcept {
 
 void Vsock::wait_for_buffers(Stream& stream) noexcept {
   stream.waits_for_buffers = true;
-  if (!std::exchange(stream.buffers_listed, true)) buffer_waiters_.push(slot_of(stream));
+  if (std::exchange(stream.buffers_listed, true)) return;
+  (stream.passed_over ? hungry_ : buffer_waiters_).push(slot_of(stream));
 }
 
 std::span<const iovec> Vsock::begin_rx(StreamId id) noexcept {
@@ -318,6 +326,7 @@ void Vsock::commit_rx(StreamId id, size_t length) noexcept {
   rx_chain_.writer().write_value(header);
   receive->push(rx_chain_.head(), static_cast<uint32_t>(sizeof header) + bytes);
   stream.send.sent(bytes);
+  stream.passed_over = false;
   if (receive->should_notify()) effects_.used_buffers = true;
 }
 

@@ -194,6 +194,7 @@ class Vsock : public Device {
     bool output_ended = false;    // EndOfOutput was given
     bool waits_for_credit = false;
     bool waits_for_buffers = false;
+    bool passed_over = false;      // woken, but others took the buffers
     uint64_t lingering_since = 0;  // order of close(); 0 is not lingering
     uint16_t next_in_bucket = 0;   // slot + 1
     SendCredit send;
@@ -242,6 +243,7 @@ class Vsock : public Device {
   void process_events() noexcept;
   void send_reset_event(Queue& events) noexcept;
   void wake_waiters() noexcept;
+  void wake(SlotQueue& waiters) noexcept;
   void take_packet(const Chain& chain) noexcept;
   void take_stream_packet(Stream& stream, const VsockHeader& header, ChainReader& payload) noexcept;
   void take_data(Stream& stream, ChainReader& payload, uint32_t length) noexcept;
@@ -278,6 +280,9 @@ class Vsock : public Device {
   std::vector<uint16_t> buckets_;  // slot + 1, by hash of the ports
   SlotQueue control_queue_;
   SlotQueue event_queue_;
+  // Streams that want receive buffers. Those that were woken in vain come first next time, or one
+  // that always finds work would take every buffer.
+  SlotQueue hungry_;
   SlotQueue buffer_waiters_;
   size_t used_ = 0;
   uint64_t close_order_ = 0;
