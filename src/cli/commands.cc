@@ -150,7 +150,9 @@ constexpr std::array kPsOptions = {
 constexpr std::array<std::string_view, 3> kPsExamples = {"mvm ps", "mvm ps -a --label team=search",
                                                          "mvm ps --json"};
 
-constexpr std::array kInspectOptions = {kName};
+constexpr Option kJsonLine{0, "json", "", "", "Print it on one line."};
+constexpr std::array kInspectOptions = {kName, kJsonLine};
+constexpr std::array kImageInspectOptions = {kJsonLine};
 constexpr std::array<std::string_view, 1> kInspectExamples = {"mvm inspect agent-sandbox"};
 
 constexpr std::array kNamesPositional = {
@@ -212,7 +214,11 @@ constexpr std::array<std::string_view, 1> kDaemonExamples = {"mvm daemon"};
 constexpr std::array<std::string_view, 1> kDaemonStatusExamples = {"mvm daemon status --json"};
 constexpr std::array<std::string_view, 1> kDaemonStopExamples = {"mvm daemon stop"};
 constexpr std::array kJsonOnly = {kJson};
-constexpr std::array<std::string_view, 2> kDoctorExamples = {"mvm doctor", "mvm doctor --json"};
+constexpr std::array kDoctorOptions = {
+    Option{0, "only", "", "CHECK", "Only this check, such as kvm. May be given many times.", true},
+    kJson};
+constexpr std::array<std::string_view, 3> kDoctorExamples = {"mvm doctor", "mvm doctor --only kvm",
+                                                             "mvm doctor --json"};
 constexpr std::array kShellPositional = {
     Positional{"SHELL", "bash, zsh or fish.", true, false, Offer::Shells}};
 constexpr std::array<std::string_view, 3> kCompletionExamples = {
@@ -303,16 +309,8 @@ constexpr std::array kCommands = {
             "",
             false,
             kImageListExamples},
-    Command{Verb::ImageInspect,
-            "image inspect",
-            "",
-            kImages,
-            "Print all that is known of an image",
-            "Prints a JSON document.",
-            kImagePositional,
-            {},
-            "",
-            false,
+    Command{Verb::ImageInspect, "image inspect", "", kImages, "Print all that is known of an image",
+            "Prints a JSON document.", kImagePositional, kImageInspectOptions, "", false,
             kImageInspectExamples},
     Command{Verb::ImageRemove, "image rm", "", kImages, "Remove images",
             "An image that a sandbox was made from is kept; the error names the sandbox.",
@@ -326,7 +324,7 @@ constexpr std::array kCommands = {
             "Checks the host by trying, says what is missing and what to do about it. Exits with 1 "
             "when something needed is missing.",
             {},
-            kJsonOnly,
+            kDoctorOptions,
             "",
             false,
             kDoctorExamples},

@@ -114,7 +114,8 @@ int image_list(Context& context, const Arguments& arguments) {
 
 int image_inspect(Context& context, const Arguments& arguments) {
   const api::Image image = context.service().image(*arguments.positional("IMAGE"));
-  context.console.out(json_pretty(api::encode(image)));
+  const std::string document = api::encode(image);
+  context.console.out(arguments.flag("json") ? document + '\n' : json_pretty(document));
   return kFine;
 }
 

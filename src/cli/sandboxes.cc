@@ -146,7 +146,8 @@ int ps(Context& context, const Arguments& arguments) {
 
 int inspect(Context& context, const Arguments& arguments) {
   const Sandbox sandbox = context.service().sandbox(sandbox_name(arguments));
-  context.console.out(json_pretty(api::encode(sandbox)));
+  const std::string document = api::encode(sandbox);
+  context.console.out(arguments.flag("json") ? document + '\n' : json_pretty(document));
   return kFine;
 }
 

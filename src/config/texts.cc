@@ -91,6 +91,7 @@ std::string show(const Resolved& resolved) {
           return;
         }
         const auto value = written_value(key, resolved.settings);
+        if (!value && key.if_empty.empty()) return;  // without a default among the layers
         std::string line = std::string(key.name) + " = " + value.value_or("\"\"");
         line.resize(std::max<size_t>(line.size() + 2, 28), ' ');
         const std::string& origin = resolved.origins.at(index);

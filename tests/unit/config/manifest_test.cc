@@ -175,6 +175,21 @@ TEST(Manifest, SyntaxErrorsHaveTheirPlace) {
   EXPECT_THAT(complaints("a = " + std::string(1000, '[')), SizeIs(1));
 }
 
+TEST(Manifest, AnyTextMayStandInCommentsAndStrings) {
+  const std::string text = "# \u26a0\ufe0f \ufefb\n[env]\nA = \"\u26a0\ufe0f \ufefb\"\n";
+  EXPECT_THAT(complaints(text), IsEmpty());
+  EXPECT_THAT(parse_manifest(text).settings.env,
+              ElementsAre(testing::Pair("A", "\u26a0\ufe0f \ufefb")));
+}
+
+TEST(Manifest, TextsThatConfuseTheParserAreSyntaxErrors) {
+  EXPECT_THAT(complaints("[#]\n"), ElementsAre("mvm.toml:1:1: this line is no valid TOML"));
+  EXPECT_THAT(complaints("cpus = 2\n\n[#]\nmem = \"1G\"\n"),
+              ElementsAre("mvm.toml:3:1: this line is no valid TOML"));
+  EXPECT_THAT(complaints("a = \"\"\"\nx\n\"\"\"\n[env]\nA = \"1\"\n[=]\n"),
+              ElementsAre("mvm.toml:6:1: this line is no valid TOML"));
+}
+
 TEST(Manifest, ComplaintsCarryNoControlBytes) {
   for (const std::string text :
        {"\"\\u001b[31m\" = 1\n", "name = \"\\u001b[31m\"\n", "mem = \"\\u001b]0;x\"\n",

@@ -1,0 +1,88 @@
+// Which action a command is, and the two that are too small for a file of their own.
+
+#include "mvm/cli/actions.h"
+
+#include "mvm/base/text.h"
+
+namespace mvm::cli {
+
+int run_command(Context& context, const Arguments& arguments) {
+  switch (arguments.command().verb) {
+    case Verb::Init:
+      return init(context, arguments);
+    case Verb::Up:
+      return up(context, up_options(arguments, context.variable));
+    case Verb::Run:
+      return run(context, run_options(arguments, context.variable));
+    case Verb::Exec:
+      return exec(context, exec_options(arguments, context.variable));
+    case Verb::Shell:
+      return shell(context, arguments);
+    case Verb::Copy:
+      return copy(context, copy_options(arguments));
+    case Verb::Logs:
+      return logs(context, arguments);
+    case Verb::Ps:
+      return ps(context, arguments);
+    case Verb::Inspect:
+      return inspect(context, arguments);
+    case Verb::Down:
+      return down(context, down_options(arguments));
+    case Verb::Remove:
+      return remove(context, arguments);
+    case Verb::ImageImport:
+      return image_import(context, arguments);
+    case Verb::ImageList:
+      return image_list(context, arguments);
+    case Verb::ImageInspect:
+      return image_inspect(context, arguments);
+    case Verb::ImageRemove:
+      return image_remove(context, arguments);
+    case Verb::ConfigValidate:
+      return config_validate(context, arguments);
+    case Verb::ConfigShow:
+      return config_show(context, arguments);
+    case Verb::Doctor:
+      return doctor(context, arguments);
+    case Verb::DaemonStatus:
+      return daemon_status(context, arguments);
+    case Verb::DaemonStop:
+      return daemon_stop(context);
+    case Verb::Daemon:
+    case Verb::Completion:
+    case Verb::Version:
+    case Verb::Help:
+      break;  // need no context; see execute()
+  }
+  throw Error(Kind::Internal, "mvm " + std::string(arguments.command().name) + " has no action");
+}
+
+int daemon_status(Context& context, const Arguments& arguments) {
+  const auto service = context.running_service();
+  if (!service) {
+    context.console.out(arguments.flag("json") ? "{\"running\":false}\n" : "not running\n");
+    return kNotWell;
+  }
+  const api::Version version = service->version();
+  if (arguments.flag("json"))
+    context.console.out(api::encode(version) + '\n');
+  else
+    context.console.out("running: version " + printable(version.version, 40) + ", pid " +
+                        std::to_string(version.pid) + ", since " +
+                        printable(version.started_at, 40) + ", " +
+                        std::to_string(version.sandboxes_live) + " sandboxes\n");
+  return kFine;
+}
+
+int daemon_stop(Context& context) {
+  const auto service = context.running_service();
+  if (!service) {
+    context.console.out("not running\n");
+    return kFine;
+  }
+  service->stop_daemon();
+  context.console.out("the daemon ends; sandboxes go on\n");
+  return kFine;
+}
+
+}

@@ -1,0 +1,363 @@
+// The commands against a daemon of the test's own: what they ask for and what they print.
+
+#include "mvm/cli/actions.h"
+
+#include <fcntl.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "mvm/cli/arguments.h"
+#include "mvm/sys/error.h"
+#include "mvm/sys/file.h"
+
+namespace mvm::cli {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Words = std::vector<std::string>;
+
+// Keeps sandboxes and images in memory and notes what it was asked for.
+class FakeDaemon final : public api::Service {
+ public:
+  std::map<std::string, api::Sandbox> by_name;
+  std::vector<api::Image> image_list;
+  std::vector<api::SandboxSpec> created;
+  std::vector<std::string> calls;
+
+  api::Version version() override { return {"0.1.0", 1, 4242, "2026-01-02T03:04:05Z", "", "", 1}; }
+  std::vector<api::Sandbox> sandboxes(bool all) override {
+    std::vector<api::Sandbox> out;
+    for (const auto& [name, sandbox] : by_name)
+      if (all || is_live(sandbox.state)) out.push_back(sandbox);
+    return out;
+  }
+  api::Sandbox create(const api::SandboxSpec& spec) override {
+    created.push_back(spec);
+    return by_name[spec.name] = made(spec);
+  }
+  api::Sandbox sandbox(const std::string& name) override {
+    const auto found = by_name.find(name);
+    if (found == by_name.end())
+      throw api::ApiError(Kind::NotFound, "there is no sandbox '" + name + "'", "mvm ps -a");
+    return found->second;
+  }
+  api::Sandbox stop(const std::string& name, const api::StopRequest& request) override {
+    calls.push_back("stop " + name + " " + std::to_string(request.grace_ms) +
+                    (request.kill ? " kill" : ""));
+    by_name.at(name).state = api::SandboxState::Stopped;
+    return by_name.at(name);
+  }
+  api::Sandbox start(const std::string& name, const api::StartRequest& request) override {
+    calls.push_back("start " + name + " " + std::to_string(request.boot_timeout_ms));
+    by_name.at(name).state = api::SandboxState::Running;
+    return by_name.at(name);
+  }
+  void remove(const std::string& name, bool force) override {
+    sandbox(name);
+    calls.push_back("remove " + name + (force ? " force" : ""));
+    by_name.erase(name);
+  }
+  void logs(const std::string&, bool follow, const api::ByteSink& sink) override {
+    sink("\x1b[31mred\x1b[0m\n");
+    if (follow) sink("more\n");
+  }
+  std::vector<api::Image> images() override { return image_list; }
+  api::Image image(const std::string& reference) override {
+    for (const auto& image : image_list)
+      if (image.name == reference) return image;
+    throw api::ApiError(Kind::NotFound, "there is no image '" + reference + "'", "mvm image ls");
+  }
+  api::Image import_image(const api::ImportRequest& request,
+                          const api::ProgressSink& progress) override {
+    calls.push_back("import " + request.source + " " + request.name);
+    api::ImportProgress note;
+    note.note = "left out a device";
+    progress(note);
+    api::Image image;
+    image.name = request.name;
+    image.digest = "0123456789abcdef";
+    image.size = uint64_t{3} << 20;
+    return image;
+  }
+  void remove_image(const std::string& reference, bool force) override {
+    calls.push_back("remove_image " + reference + (force ? " force" : ""));
+  }
+  std::vector<api::Kernel> kernels() override { return {}; }
+  void stop_daemon() override { calls.emplace_back("stop_daemon"); }
+
+  static api::Sandbox made(const api::SandboxSpec& spec) {
+    api::Sandbox sandbox;
+    sandbox.id = "sb-aaaaaaaaaaaa";
+    sandbox.name = spec.name;
+    sandbox.state = api::SandboxState::Running;
+    sandbox.image = spec.image;
+    sandbox.cpus = spec.cpus;
+    sandbox.memory = spec.memory;
+    sandbox.disk = spec.disk;
+    sandbox.kernel = spec.kernel;
+    sandbox.started_at = "2026-01-02T03:04:05Z";
+    return sandbox;
+  }
+};
+
+class Actions : public testing::Test {
+ protected:
+  // Runs one command line in `folder`; what it printed is in `out` and `err`.
+  int run(const Words& words) {
+    const sys::Fd out_file = sys::memory_file("out", 0);
+    const sys::Fd err_file = sys::memory_file("err", 0);
+    Console console(out_file.get(), err_file.get(), look);
+    Context context{console,
+                    [this](std::string_view name) -> std::optional<std::string> {
+                      const auto found = variables.find(std::string(name));
+                      if (found == variables.end()) return std::nullopt;
+                      return found->second;
+                    },
+                    store::Paths(folder.path() + "/run", folder.path() + "/data"),
+                    folder.path(),
+                    "0.1.0",
+                    [this]() -> api::Service& { return daemon; },
+                    [] { return nullptr; },
+                    [] { return int64_t{1767323105}; }};  // a minute after FakeDaemon's start
+    const auto parsed = parse_command_line(words);
+    const int code = run_command(context, std::get<Arguments>(parsed));
+    out = content(out_file);
+    err = content(err_file);
+    return code;
+  }
+
+  std::string failure(const Words& words) {
+    try {
+      run(words);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "accepted";
+  }
+
+  void write(const std::string& name, std::string_view text) {
+    sys::write_file_atomic(folder.path() + "/" + name, as_bytes(text));
+  }
+
+  static std::string content(const sys::Fd& file) {
+    std::string text(sys::file_size(file.get()), '\0');
+    const ssize_t length = ::pread(file.get(), text.data(), text.size(), 0);
+    EXPECT_EQ(static_cast<size_t>(length), text.size());
+    return text;
+  }
+
+  sys::TempDir folder;
+  FakeDaemon daemon;
+  std::map<std::string, std::string> variables;
+  Console::Look look;
+  std::string out;
+  std::string err;
+};
+
+TEST_F(Actions, UpMakesASandboxFromTheManifestAndFlags) {
+  write("mvm.toml",
+        "name = \"web\"\nimage = \"python\"\ncpus = 2\n[env]\nA = \"file\"\nB = \"file\"\n");
+  write("extra.env", "A=env-file\nC=env-file\n");
+  variables["MVM_MEM"] = "1G";
+  EXPECT_EQ(run({"up", "--cpus", "4", "-e", "B=flag", "--env-file", "extra.env"}), 0);
+  ASSERT_EQ(daemon.created.size(), 1U);
+  api::SandboxSpec expected;
+  expected.name = "web";
+  expected.image = "python";
+  expected.cpus = 4;
+  expected.memory = uint64_t{1} << 30;
+  expected.env = {{"A", "env-file"}, {"B", "flag"}, {"C", "env-file"}};
+  EXPECT_EQ(daemon.created.front(), expected);
+  EXPECT_THAT(out, testing::MatchesRegex("web is running \\([0-9]+\\.[0-9] s\\)\n"));
+  EXPECT_THAT(err, IsEmpty());
+}
+
+// The defaults of the settings and of the API are one.
+TEST_F(Actions, UpWithoutAnythingAsksForTheDefaults) {
+  EXPECT_EQ(run({"up", "web"}), 0);
+  api::SandboxSpec expected;
+  expected.name = "web";
+  expected.image = "base";
+  EXPECT_EQ(daemon.created.front(), expected);
+}
+
+TEST_F(Actions, UpNeedsANameOrAManifest) {
+  EXPECT_EQ(failure({"up"}), "NAME is missing, and there is no mvm.toml in this folder");
+  write("mvm.toml", "cpus = 2\n");
+  EXPECT_EQ(run({"up"}), 0);
+  EXPECT_EQ(daemon.created.front().name, folder.path().substr(folder.path().rfind('/') + 1));
+  EXPECT_THAT(failure({"up", "-f", "absent.toml"}), HasSubstr("absent.toml"));
+}
+
+TEST_F(Actions, UpReportsEveryComplaintAboutTheManifest) {
+  write("mvm.toml", "memm = \"1G\"\ncpus = \"two\"\n");
+  EXPECT_EQ(failure({"up"}),
+            "mvm.toml:1:1: unknown key 'memm'; did you mean 'mem'?\n"
+            "mvm.toml:2:8: 'cpus' must be an integer, not a string");
+  EXPECT_THAT(daemon.created, IsEmpty());
+}
+
+TEST_F(Actions, UpOfARunningSandboxChangesNothing) {
+  run({"up", "web"});
+  EXPECT_EQ(run({"up", "web"}), 0);
+  EXPECT_EQ(out, "web is already running\n");
+  EXPECT_EQ(daemon.created.size(), 1U);
+}
+
+TEST_F(Actions, UpOfAStoppedSandboxStartsItAgainAndTellsWhatStays) {
+  run({"up", "web"});
+  daemon.by_name.at("web").state = api::SandboxState::Stopped;
+  EXPECT_EQ(run({"up", "web", "--cpus", "8", "--boot-timeout", "5s"}), 0);
+  EXPECT_THAT(daemon.calls, ElementsAre("start web 5000"));
+  EXPECT_EQ(daemon.created.size(), 1U);
+  EXPECT_THAT(err, HasSubstr("web keeps what it was made with; not changed: cpus"));
+}
+
+TEST_F(Actions, UpPrintsOneDocumentWithJson) {
+  EXPECT_EQ(run({"up", "web", "--json"}), 0);
+  EXPECT_EQ(api::decode_sandbox(out).name, "web");
+}
+
+TEST_F(Actions, PsPrintsATable) {
+  run({"up", "web", "--cpus", "2"});
+  run({"up", "db"});
+  daemon.by_name.at("db").state = api::SandboxState::Crashed;
+  daemon.by_name.at("db").end = api::End{"panic", "Kernel panic"};
+  daemon.by_name.at("db").ended_at = "2026-01-02T03:04:35Z";
+  EXPECT_EQ(run({"ps"}), 0);
+  EXPECT_EQ(out,
+            "NAME  STATE    IMAGE  CPUS  MEMORY   SINCE\n"
+            "web   running  base   2     512 MiB  1m0s\n");
+  EXPECT_EQ(run({"ps", "-a"}), 0);
+  EXPECT_EQ(out,
+            "NAME  STATE            IMAGE  CPUS  MEMORY   SINCE\n"
+            "db    crashed (panic)  base   1     512 MiB  30s\n"
+            "web   running          base   2     512 MiB  1m0s\n");
+  EXPECT_EQ(run({"ps", "-aq"}), 0);
+  EXPECT_EQ(out, "db\nweb\n");
+  EXPECT_EQ(run({"ps", "--json"}), 0);
+  EXPECT_EQ(api::decode_sandboxes(out).size(), 1U);
+}
+
+TEST_F(Actions, PsFiltersByLabel) {
+  run({"up", "a"});
+  run({"up", "b"});
+  daemon.by_name.at("a").labels = {{"team", "search"}, {"x", ""}};
+  daemon.by_name.at("b").labels = {{"team", "ads"}};
+  run({"ps", "-q", "--label", "team"});
+  EXPECT_EQ(out, "a\nb\n");
+  run({"ps", "-q", "--label", "team=search", "--label", "x"});
+  EXPECT_EQ(out, "a\n");
+}
+
+TEST_F(Actions, DownStopsEachAndKeepsStoppedOnesStopped) {
+  run({"up", "a"});
+  run({"up", "b"});
+  daemon.by_name.at("b").state = api::SandboxState::Stopped;
+  EXPECT_EQ(run({"down", "a", "b", "--grace", "2s", "--rm"}), 0);
+  EXPECT_THAT(daemon.calls, ElementsAre("stop a 2000", "remove a", "remove b"));
+  EXPECT_EQ(out, "a is removed\nb is removed\n");
+  EXPECT_EQ(failure({"down", "absent"}), "there is no sandbox 'absent'");
+}
+
+TEST_F(Actions, RemoveForcedIsFineWithoutASandbox) {
+  run({"up", "a"});
+  EXPECT_EQ(run({"rm", "-f", "absent", "a"}), 0);
+  EXPECT_THAT(daemon.calls, ElementsAre("remove a force"));
+  EXPECT_EQ(failure({"rm", "absent"}), "there is no sandbox 'absent'");
+}
+
+TEST_F(Actions, LogsShowControlBytesOnATerminalOnly) {
+  EXPECT_EQ(run({"logs", "web"}), 0);
+  EXPECT_EQ(out, "\x1b[31mred\x1b[0m\n");
+  look.out_terminal = true;
+  EXPECT_EQ(run({"logs", "-f", "web"}), 0);
+  EXPECT_EQ(out, "\\x1b[31mred\\x1b[0m\nmore\n");
+}
+
+TEST_F(Actions, ImportGivesAnAbsoluteSourceAndAName) {
+  write("rootfs.tar.gz", "x");
+  EXPECT_EQ(run({"image", "import", "rootfs.tar.gz"}), 0);
+  EXPECT_THAT(daemon.calls, ElementsAre("import " + folder.path() + "/rootfs.tar.gz rootfs"));
+  EXPECT_THAT(out, testing::StartsWith("image rootfs: 3 MiB, 0123456789ab ("));
+  EXPECT_EQ(err, "mvm: left out a device\n");
+  EXPECT_EQ(failure({"image", "import", "absent.tar"}), "there is no absent.tar");
+  run({"image", "import", folder.path() + "/rootfs.tar.gz", "base"});
+  EXPECT_EQ(daemon.calls.back(), "import " + folder.path() + "/rootfs.tar.gz base");
+}
+
+TEST_F(Actions, ImageListPrintsATable) {
+  api::Image image;
+  image.name = "base:latest";
+  image.digest = "0123456789abcdef0123";
+  image.size = uint64_t{110} << 20;
+  image.created_at = "2026-01-02T03:04:05Z";
+  image.used_by = {"web", "db"};
+  daemon.image_list = {image};
+  EXPECT_EQ(run({"image", "ls"}), 0);
+  EXPECT_EQ(out,
+            "NAME         DIGEST        SIZE     CREATED     USED BY\n"
+            "base:latest  0123456789ab  110 MiB  2026-01-02  web db\n");
+  EXPECT_EQ(run({"image", "ls", "-q"}), 0);
+  EXPECT_EQ(out, "base:latest\n");
+}
+
+TEST_F(Actions, InitWritesAManifestOnce) {
+  EXPECT_EQ(run({"init", "agent-sandbox"}), 0);
+  EXPECT_EQ(out, "wrote mvm.toml; `mvm up` starts agent-sandbox\n");
+  EXPECT_EQ(run({"config", "validate"}), 0);
+  EXPECT_EQ(out, "mvm.toml is valid\n");
+  EXPECT_EQ(failure({"init", "other"}), "mvm.toml is here already");
+  EXPECT_EQ(run({"init", "other", "--force", "--image", "python"}), 0);
+  EXPECT_EQ(run({"up"}), 0);
+  EXPECT_EQ(daemon.created.front().name, "other");
+  EXPECT_EQ(daemon.created.front().image, "python");
+  EXPECT_THAT(failure({"init", "a/b", "--force"}), HasSubstr("has the character '/'"));
+}
+
+TEST_F(Actions, ValidateTellsAllAndExitsWithOne) {
+  write("box.toml", "memm = 1\ncpus = 0\n");
+  EXPECT_EQ(run({"config", "validate", "box.toml"}), 1);
+  EXPECT_EQ(err,
+            "box.toml:1:1: unknown key 'memm'; did you mean 'mem'?\n"
+            "box.toml:2:8: 'cpus' must be from 1 to 32, not 0\n");
+  EXPECT_EQ(run({"config", "validate", "box.toml", "--json"}), 1);
+  EXPECT_EQ(out,
+            "{\"file\":\"box.toml\",\"valid\":false,\"complaints\":[{\"line\":1,\"column\":1,"
+            "\"message\":\"unknown key 'memm'; did you mean 'mem'?\"},{\"line\":2,\"column\":8,"
+            "\"message\":\"'cpus' must be from 1 to 32, not 0\"}]}\n");
+}
+
+TEST_F(Actions, ShowNamesEachOrigin) {
+  write("mvm.toml", "cpus = 2\n");
+  variables["MVM_IMAGE"] = "python";
+  EXPECT_EQ(run({"config", "show"}), 0);
+  EXPECT_THAT(out, HasSubstr("image = \"python\"          # environment\n"));
+  EXPECT_THAT(out, HasSubstr("cpus = 2                  # mvm.toml\n"));
+  EXPECT_THAT(out, HasSubstr("mem = \"512M\"              # default\n"));
+  EXPECT_EQ(run({"config", "show", "--json"}), 0);
+  EXPECT_THAT(out, HasSubstr("\"cpus\":{\"value\":2,\"from\":\"mvm.toml\"}"));
+}
+
+TEST_F(Actions, DaemonStatusDoesNotStartIt) {
+  EXPECT_EQ(run({"daemon", "status"}), 1);
+  EXPECT_EQ(out, "not running\n");
+  EXPECT_EQ(run({"daemon", "stop"}), 0);
+  EXPECT_THAT(daemon.calls, IsEmpty());
+}
+
+TEST(Tame, ShowsControlBytesAndLetsTextPass) {
+  EXPECT_EQ(tame("plain\ttext\r\nü\n"), "plain\ttext\r\nü\n");
+  EXPECT_EQ(tame("\x1b]52;c;x\x07"), "\\x1b]52;c;x\\x07");
+  EXPECT_EQ(tame("over\rwrite"), "over\\x0dwrite");
+  EXPECT_EQ(tame("\xc2\x9b"
+                 "31m"),
+            "\\x9b"
+            "31m");
+}
+
+}
+}
