@@ -1,0 +1,100 @@
+#include "mvm/kvm/cpuid.h"
+
+#include <bit>
+
+namespace mvm::kvm {
+
+// Replaces bits [low, low + width) of `word`.
+static void set_field(uint32_t& word, unsigned low, unsigned width, uint32_t value) {
+  const uint32_t mask = ((1U << width) - 1) << low;
+  word = (word & ~mask) | ((value << low) & mask);
+}
+
+// Shift that makes room for the numbers below `count`.
+static uint32_t bits_for(uint32_t count) {
+  return static_cast<uint32_t>(std::bit_width(count - 1));
+}
+
+static void set_topology_leaf(CpuidEntry& entry, Topology topology) {
+  constexpr uint32_t kThread = 1U << 8, kCore = 2U << 8;
+  entry.edx = topology.cpu;
+  entry.eax = entry.ebx = 0;
+  entry.ecx = entry.index;
+  if (entry.index == 0) {
+    entry.ebx = 1;
+    entry.ecx |= kThread;
+  } else if (entry.index == 1) {
+    entry.eax = bits_for(topology.cpus);
+    entry.ebx = topology.cpus;
+    entry.ecx |= kCore;
+  }
+}
+
+static void adapt(CpuidEntry& entry, Topology topology) {
+  constexpr uint32_t kHyperThreading = 1U << 28;  // leaf 1 edx: the count in ebx means something
+  constexpr uint32_t kTscDeadline =
+      1U << 24;  // leaf 1 ecx: KVM emulates it; the timer that needs no calibration
+  constexpr uint32_t kHypervisor = 1U << 31;   // leaf 1 ecx: look for leaf 0x40000000
+  constexpr uint32_t kPerfmonInfo = 1U << 15;  // leaf 1 ecx: PDCM, whose MSR we do not offer
+  constexpr uint32_t kClearFlushUnits = 8;     // leaf 1 ebx: cache line in units of 8 bytes
+  switch (entry.function) {
+    case 1:
+      set_field(entry.ebx, 24, 8, topology.cpu);
+      set_field(entry.ebx, 16, 8, topology.cpus);
+      set_field(entry.ebx, 8, 8, kClearFlushUnits);
+      entry.ecx |= kHypervisor | kTscDeadline;
+      entry.ecx &= ~kPerfmonInfo;
+      entry.edx = topology.cpus > 1 ? entry.edx | kHyperThreading : entry.edx & ~kHyperThreading;
+      break;
+    case 4: {
+      // Intel cache leaves: the last level is shared by all, the others by nobody.
+      const uint32_t level = (entry.eax >> 5) & 7;
+      set_field(entry.eax, 14, 12, level >= 3 ? topology.cpus - 1 : 0);
+      set_field(entry.eax, 26, 6, topology.cpus - 1);
+      break;
+    }
+    case 0xa:
+      // Performance counters: not offered.
+      entry.eax = entry.ebx = entry.ecx = entry.edx = 0;
+      break;
+    case 0xb:
+    case 0x1f:
+      set_topology_leaf(entry, topology);
+      break;
+    case 0x8000'0008:
+      set_field(entry.ecx, 0, 8, topology.cpus - 1);
+      set_field(entry.ecx, 12, 4, bits_for(topology.cpus));
+      break;
+    case 0x8000'001d: {
+      // AMD cache leaves, as leaf 4.
+      const uint32_t level = (entry.eax >> 5) & 7;
+      set_field(entry.eax, 14, 12, level >= 3 ? topology.cpus - 1 : 0);
+      break;
+    }
+    case 0x8000'001e:
+      entry.eax = topology.cpu;
+      set_field(entry.ebx, 0, 8, topology.cpu);  // core id
+      set_field(entry.ebx, 8, 8, 0);             // threads a core, less one
+      entry.ecx = 0;                             // node 0 of one
+      break;
+    default:
+      break;
+  }
+}
+
+std::vector<CpuidEntry> guest_cpuid(std::vector<CpuidEntry> supported, Topology topology) {
+  for (auto& entry : supported) adapt(entry, topology);
+  return supported;
+}
+
+std::vector<std::pair<uint32_t, uint64_t>> boot_msrs() {
+  constexpr uint32_t kMiscEnable = 0x1a0, kMtrrDefaultType = 0x2ff;
+  constexpr uint64_t kFastStrings = 1, kMtrrEnable = 1 << 11, kWriteBack = 6;
+  return {
+      {kMiscEnable, kFastStrings},  // as firmware leaves it; without it the kernel avoids rep movs
+      {kMtrrDefaultType,
+       kMtrrEnable | kWriteBack},  // else some kernels take all memory for uncached
+  };
+}
+
+}
