@@ -112,9 +112,12 @@ Exec::Exec(Channel& channel, Commands& commands, proto::ExecRequest request)
     make_pipes(child);
   }
   tree_ = commands.trees.make();
-  const Launch what{
-      request_, identity_, switch_user_, *tree_, {child[0].get(), child[1].get(), child[2].get()}};
-  Launched launched = launch(what);
+  Launched launched = launch({request_,
+                              identity_,
+                              switch_user_,
+                              commands.open_files,
+                              *tree_,
+                              {child[0].get(), child[1].get(), child[2].get()}});
   pid_ = launched.pid;
   tree_->set_root(pid_);
   report_ = std::move(launched.report);
@@ -138,8 +141,7 @@ Exec::~Exec() {
 
 void Exec::on_report() {
   report_watch_.reset();
-  const Launch what{request_, identity_, switch_user_, *tree_, {}};
-  failure_ = read_failure(report_.get(), what);
+  failure_ = read_failure(report_.get(), request_);
   report_.reset();
   if (failure_) {
     finish();

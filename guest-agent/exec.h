@@ -53,6 +53,7 @@ struct Commands {
   ProcessTrees& trees;
   Lingering lingering;
   std::vector<Exec*> running;
+  rlimit open_files{};  // of each command
   // Where output passes through on its way from a pipe to a frame.
   Bytes scratch = Bytes(proto::kMaxPayload);
 };

@@ -23,6 +23,7 @@
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -324,6 +325,9 @@ System set_up_system() {
   ::mkdir("/tmp", 01777);
   raise_loopback();
   name_host(settings.hostname);
+  // What commands get: select(2) programs need the soft limit small, databases the hard one large.
+  const rlimit files{1024, 524288};
+  sys::check(::setrlimit(RLIMIT_NOFILE, &files), "setting the limit of open files");
   // When memory runs out, a command goes, never its keeper (launch.cc gives commands a plain 0).
   write_value("/proc/self/oom_score_adj", "-1000");
   ::umask(022);

@@ -95,6 +95,7 @@ static Failure child_setup(const Launch& what) {
   // Descriptors 3 and up are all CLOEXEC; this makes certain.
   ::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
   ::umask(022);
+  if (::setrlimit(RLIMIT_NOFILE, &what.open_files) != 0) return {Stage::Setup, errno};
   if (what.switch_user) {
     const Identity& who = what.identity;
     if (::setgroups(who.groups.size(), who.groups.data()) != 0) return {Stage::User, errno};
@@ -177,21 +178,21 @@ Launched launch(const Launch& what) {
   return {pid, std::move(report_read)};
 }
 
-std::optional<proto::ErrorReply> read_failure(int report, const Launch& what) {
+std::optional<proto::ErrorReply> read_failure(int report, const proto::ExecRequest& request) {
   Failure failure;
   const ssize_t got = ::read(report, &failure, sizeof failure);
   if (got != static_cast<ssize_t>(sizeof failure)) return std::nullopt;
-  const std::string command = printable(what.request.argv[0]);
+  const std::string command = printable(request.argv[0]);
   const std::string why = sys::errno_text(failure.error);
   switch (failure.stage) {
     case Stage::Setup:
       return proto::ErrorReply{Kind::Internal, "preparing " + command + ": " + why};
     case Stage::User:
       return proto::ErrorReply{Kind::Denied,
-                               "switching to user " + printable(what.request.user) + ": " + why};
+                               "switching to user " + printable(request.user) + ": " + why};
     case Stage::Directory:
       return proto::ErrorReply{Kind::Invalid,
-                               "working directory " + printable(what.request.cwd) + ": " + why};
+                               "working directory " + printable(request.cwd) + ": " + why};
     case Stage::Interpreter:
       return proto::ErrorReply{Kind::NotFound,
                                command + ": the interpreter or loader it names does not exist"};

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "mvm/base/error.h"
@@ -39,6 +40,7 @@ struct Launch {
   const proto::ExecRequest& request;
   Identity identity;
   bool switch_user = false;  // needs root; without it the command runs as the agent does
+  rlimit open_files{};       // the command's; the agent's own is higher
   const ProcessTree& tree;
   // The child's descriptors 0 to 2. With a terminal all three are its slave side.
   std::array<int, 3> standard{-1, -1, -1};
@@ -55,6 +57,6 @@ Launched launch(const Launch& what);
 
 // What the report pipe holds once it is readable: nothing when the command has started, or why it
 // has not. NotFound and Denied are the shell's 127 and 126.
-std::optional<proto::ErrorReply> read_failure(int report, const Launch& what);
+std::optional<proto::ErrorReply> read_failure(int report, const proto::ExecRequest& request);
 
 }

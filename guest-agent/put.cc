@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "mvm/base/scope_exit.h"
 #include "mvm/base/text.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
@@ -163,17 +164,19 @@ void Put::add_symlink(int parent, const std::string& name, const Entry& entry) {
   const std::string temporary = temporary_name();
   require(::symlinkat(entry.target.c_str(), parent, temporary.c_str()),
           "making link " + shown(entry.path));
+  ScopeExit remove([&] { ::unlinkat(parent, temporary.c_str(), 0); });
   if (is_root_) {
     const uid_t uid = request_.preserve_owner ? entry.uid : owner_.uid;
     const gid_t gid = request_.preserve_owner ? entry.gid : owner_.gid;
-    ::fchownat(parent, temporary.c_str(), uid, gid, AT_SYMLINK_NOFOLLOW);
+    require(::fchownat(parent, temporary.c_str(), uid, gid, AT_SYMLINK_NOFOLLOW),
+            "setting the owner of " + shown(entry.path));
   }
   const auto times = times_of(entry);
-  ::utimensat(parent, temporary.c_str(), times.data(), AT_SYMLINK_NOFOLLOW);
-  if (::renameat(parent, temporary.c_str(), parent, name.c_str()) == 0) return;
-  const int error = errno;
-  ::unlinkat(parent, temporary.c_str(), 0);
-  throw SystemError(error, "making link " + shown(entry.path));
+  require(::utimensat(parent, temporary.c_str(), times.data(), AT_SYMLINK_NOFOLLOW),
+          "setting the time of " + shown(entry.path));
+  require(::renameat(parent, temporary.c_str(), parent, name.c_str()),
+          "making link " + shown(entry.path));
+  remove.release();
 }
 
 void Put::begin_file(int parent, const std::string& name, Entry entry) {

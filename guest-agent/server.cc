@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/vm_sockets.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
@@ -29,9 +30,14 @@ Server::Server(loop::Loop& loop, Options options)
       options_(std::move(options)),
       reaper_(loop),
       trees_(options_.cgroups),
-      commands_{loop, reaper_, trees_, Lingering(loop), {}} {
+      commands_{loop, reaper_, trees_, Lingering(loop), {}, {}} {
   // A host or a command that stops reading is an error code, not an end.
   ::signal(SIGPIPE, SIG_IGN);
+  // A connection's worth of commands needs more descriptors than one command is given by default.
+  sys::check(::getrlimit(RLIMIT_NOFILE, &commands_.open_files), "reading the limit of open files");
+  rlimit own = commands_.open_files;
+  own.rlim_cur = own.rlim_max;
+  sys::check(::setrlimit(RLIMIT_NOFILE, &own), "raising the limit of open files");
   reaper_.after_each([this] { after_reaping(); });
 }
 

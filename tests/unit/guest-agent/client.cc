@@ -33,7 +33,8 @@ std::optional<std::string> test_cgroup() {
   return std::nullopt;
 }
 
-Client::Client(Trees trees) {
+Client::Client(Trees trees, std::optional<proto::Hello> greeting) {
+  ::signal(SIGPIPE, SIG_IGN);  // an agent that hangs up is an error to catch
   auto [ours, theirs] = sys::socket_pair(sys::SocketType::Stream);
   sys::SpawnOptions options;
   options.argv = {MVM_AGENT, "--serve-fd", "3"};
@@ -45,10 +46,7 @@ Client::Client(Trees trees) {
   options.fds = {{theirs.get(), 3}, {0, 0}, {1, 1}, {2, 2}};
   agent_ = sys::spawn(options);
   socket_ = std::move(ours);
-  Bytes hello;
-  proto::append_frame(hello, proto::kConnectionStream, FrameType::Hello,
-                      proto::Hello{proto::kProtocolVersion, "client", "test"}.encode());
-  sys::write_all(socket_.get(), hello);
+  if (greeting) send(proto::kConnectionStream, FrameType::Hello, greeting->encode());
 }
 
 Client::~Client() {
@@ -71,7 +69,7 @@ uint32_t Client::request(ByteView payload) {
   const uint32_t id = next_++;
   auto& stream = streams_[id];
   stream.began = Clock::now();
-  stream.is_exec = proto::request_verb(payload) == proto::kExecVerb;
+  stream.verb = proto::request_verb(payload).value_or("");
   send(id, FrameType::Request, payload);
   return id;
 }
@@ -157,8 +155,14 @@ void Client::handle(const proto::Frame& frame) {
     case FrameType::End: {
       const auto end = proto::End::decode(frame.payload).value();
       outcome.error = end.error;
-      if (!end.error && stream.is_exec) outcome.result = proto::ExecResult::decode(end.result);
-      if (!end.error && !stream.is_exec) outcome.copied = proto::CopyResult::decode(end.result);
+      if (end.error) {
+      } else if (stream.verb == proto::kExecVerb) {
+        outcome.result = proto::ExecResult::decode(end.result);
+      } else if (stream.verb == proto::kInfoVerb) {
+        outcome.info = proto::AgentInfo::decode(end.result);
+      } else {
+        outcome.copied = proto::CopyResult::decode(end.result);
+      }
       outcome.took =
           std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - stream.began);
       stream.ended = true;

@@ -33,6 +33,7 @@ struct Outcome {
   std::optional<proto::ErrorReply> error;
   std::optional<proto::ExecResult> result;
   std::optional<proto::CopyResult> copied;
+  std::optional<proto::AgentInfo> info;
   std::chrono::milliseconds took{0};
 };
 
@@ -40,7 +41,8 @@ class Client {
  public:
   static constexpr std::chrono::seconds kDeadline{60};
 
-  explicit Client(Trees trees = Trees::ByScan);
+  explicit Client(Trees trees = Trees::ByScan, std::optional<proto::Hello> greeting = proto::Hello{
+                                                   proto::kProtocolVersion, "client", "test"});
   ~Client();
 
   uint32_t request(ByteView payload);
@@ -85,7 +87,7 @@ class Client {
     bool ended = false;
     bool reading = true;
     size_t withheld = 0;
-    bool is_exec = false;
+    std::string verb;
     proto::SendWindow send;
     proto::ReceiveWindow receive;
     std::chrono::steady_clock::time_point began;
