@@ -157,12 +157,15 @@ void Exec::resume(Output& output) {
   if (!output.fd || output.watch) return;
   if (output_left_ > 0 && channel().room() == 0) return;
   output.watch = commands_->loop.watch(output.fd.get(), EPOLLIN, [this, &output](uint32_t) {
+    // Output means that the command runs: its start is told first, whichever came first to us.
+    if (report_) on_report();
     if (pump(output)) on_output();
     settle();
   });
 }
 
 bool Exec::pump(Output& output) {
+  if (!output.fd) return false;
   const size_t room = output_left_ > 0 ? channel().room() : commands_->scratch.size();
   if (room == 0) {
     output.watch.reset();

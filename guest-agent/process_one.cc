@@ -104,7 +104,12 @@ static PowerAction serve(const System& system) {
 
   // Listen first, then call: a host that takes the call may as well connect by itself.
   server.listen(listen_vsock(system.settings.port));
-  if (auto socket = call_host(system.settings.port)) server.serve(std::move(*socket));
+  if (auto socket = call_host(system.settings.port)) {
+    server.serve(std::move(*socket));
+  } else {
+    say("the host does not take calls on vsock port " + std::to_string(system.settings.port) +
+        " (" + sys::errno_text(errno) + "): waiting for its own");
+  }
   loop.run();
   server.flush();
   return shutdown.action();
