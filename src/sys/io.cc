@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -84,6 +85,11 @@ void set_nonblocking(int fd, bool on) {
   const int flags = check(::fcntl(fd, F_GETFL), "reading descriptor flags");
   check(::fcntl(fd, F_SETFL, on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK),
         "setting descriptor flags");
+}
+
+void wait_readable(int fd) {
+  pollfd entry{fd, POLLIN, 0};
+  if (uninterrupted([&] { return ::poll(&entry, 1, -1); }) < 0) throw SystemError(errno, "waiting");
 }
 
 Fd event_fd() { return Fd(check(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), "making an eventfd")); }

@@ -29,6 +29,7 @@ bool pread_exact(int fd, std::span<std::byte> into, uint64_t offset);
 void pwrite_all(int fd, ByteView data, uint64_t offset);
 
 void set_nonblocking(int fd, bool on = true);
+void wait_readable(int fd);
 Fd event_fd();
 void signal_event(int fd) noexcept;  // adds 1 to an eventfd
 void drain_event(int fd) noexcept;

@@ -1,0 +1,282 @@
+// Building a machine reads top to bottom in the constructor; running it is three kinds of thread.
+#include "machine.h"
+
+#include <algorithm>
+
+#include <sys/epoll.h>
+
+#include "mvm/base/error.h"
+#include "mvm/jail/seccomp.h"
+#include "mvm/kvm/acpi.h"
+#include "mvm/kvm/boot.h"
+#include "mvm/kvm/cpuid.h"
+#include "mvm/kvm/layout.h"
+#include "mvm/kvm/loader.h"
+#include "mvm/sys/file.h"
+#include "mvm/sys/io.h"
+
+#include "syscalls.h"
+
+namespace mvm::monitor {
+
+namespace layout = kvm::layout;
+using memory::GuestAddress;
+using proto::EndCause;
+using proto::MonitorFd;
+
+static sys::Fd take(MonitorFds& fds, MonitorFd which) {
+  return std::move(fds.at(static_cast<size_t>(which)));
+}
+
+Machine::Machine(loop::Loop& loop, const proto::MonitorConfig& config, MonitorFds fds,
+                 Handlers handlers)
+    : loop_(&loop),
+      handlers_(std::move(handlers)),
+      kvm_(take(fds, MonitorFd::Kvm)),
+      memory_(memory::GuestMemory::create(config.memory)),
+      vm_(kvm_.create_vm()),
+      log_(take(fds, MonitorFd::ConsoleLog)),
+      console_sink_(log_),
+      console_(console_sink_),
+      rng_(entropy_),
+      streams_(loop, [this](HostStreams::Token stream,
+                            uint32_t port) { handlers_.on_guest_connect(stream, port); }),
+      vsock_({}, streams_),
+      serial_interrupt_(sys::event_fd()),
+      serial_([this](ByteView output) { log_.write(output); },
+              [this] { sys::signal_event(serial_interrupt_.get()); }) {
+  vm_.create_irqchip();
+  vm_.set_memory(memory_);
+  vm_stats_fd_ = vm_.stats_fd();
+
+  // The order is the guest's: the first disk is /dev/vda.
+  add_disk(take(fds, MonitorFd::Root), virtio::Access::ReadOnly, "mvm-root");
+  add_disk(take(fds, MonitorFd::Overlay), virtio::Access::ReadWrite, "mvm-overlay");
+  DeviceSlot& vsock_slot = add_device(vsock_);
+  streams_.attach(vsock_slot, vsock_);
+  for (uint16_t queue = 0; queue < vsock_slot.kick_fds().size(); ++queue)
+    watches_.push_back(loop.watch(vsock_slot.kick_fds()[queue].get(), EPOLLIN,
+                                  [this, &vsock_slot, queue](uint32_t) {
+                                    vsock_slot.serve(queue);
+                                    streams_.handle_events();
+                                  }));
+  serve_on_loop(add_device(rng_));
+  serve_on_loop(add_device(console_));
+  if (config.serial) vm_.add_irqfd(serial_interrupt_.get(), layout::kSerialGsi);
+
+  std::vector<kvm::MmioDevice> described;
+  for (const auto& slot : slots_) described.push_back({slot->address().value, slot->gsi()});
+  const uint64_t rsdp = kvm::write_acpi_tables(
+      memory_, {.cpus = config.cpus, .devices = described, .serial = config.serial});
+  const sys::Fd kernel_file = take(fds, MonitorFd::Kernel);
+  const auto kernel = kvm::load_kernel(memory_, kernel_file.get());
+  const sys::Fd initrd_file = take(fds, MonitorFd::Initramfs);
+  const auto initrd = kvm::load_initrd(memory_, initrd_file.get(), kernel.end);
+  make_vcpus(config, kvm::write_boot_data(memory_, kernel, initrd, config.cmdline, rsdp));
+}
+
+DeviceSlot& Machine::add_device(virtio::Device& device) {
+  const auto number = static_cast<uint32_t>(slots_.size());
+  const GuestAddress address{layout::kMmioStart + number * virtio::mmio::kWindow};
+  // Lines below 5 and the one that ACPI traditionally uses stay free.
+  uint32_t gsi = layout::kFirstGsi + number;
+  if (gsi >= layout::kAcpiGsi) ++gsi;
+  DeviceSlot& slot =
+      *slots_.emplace_back(std::make_unique<DeviceSlot>(memory_, device, address, gsi));
+  vm_.add_irqfd(slot.irq_fd(), gsi);
+  for (uint32_t queue = 0; queue < slot.kick_fds().size(); ++queue)
+    vm_.add_ioeventfd(slot.kick_fds()[queue].get(),
+                      GuestAddress{address.value + virtio::mmio::kQueueNotify}, queue);
+  return slot;
+}
+
+void Machine::add_disk(sys::Fd file, virtio::Access access, std::string_view serial) {
+  const uint64_t size = sys::file_size(file.get());
+  auto disk = std::make_unique<Disk>(
+      std::move(file), virtio::BlockSettings{.capacity = size, .access = access, .serial = serial});
+  disk->slot = &add_device(disk->device);
+  disks_.push_back(std::move(disk));
+}
+
+void Machine::serve_on_loop(DeviceSlot& slot) {
+  for (uint16_t queue = 0; queue < slot.kick_fds().size(); ++queue)
+    watches_.push_back(loop_->watch(slot.kick_fds()[queue].get(), EPOLLIN,
+                                    [&slot, queue](uint32_t) { slot.serve(queue); }));
+}
+
+void Machine::make_vcpus(const proto::MonitorConfig& config, const kvm::Vcpu::Entry& entry) {
+  const auto supported = kvm_.supported_cpuid();
+  const auto msrs = kvm::boot_msrs();
+  for (uint32_t index = 0; index < config.cpus; ++index) {
+    auto& thread = *vcpus_.emplace_back(std::make_unique<VcpuThread>(vm_.create_vcpu(index, kvm_)));
+    // CPUID first: since Linux 6.13 it decides which MSRs exist.
+    thread.vcpu.set_cpuid(kvm::guest_cpuid(supported, {.cpu = index, .cpus = config.cpus}));
+    thread.vcpu.set_msrs(msrs);
+    thread.vcpu.set_lapic_pins();
+    // The others wait for the first to send them their start-up interrupt.
+    if (index == 0) thread.vcpu.set_entry(entry);
+    thread.stats_fd = thread.vcpu.stats_fd();
+  }
+}
+
+// ---- running ------------------------------------------------------------------------------------
+
+void Machine::start() {
+  for (const auto& disk : disks_)
+    threads_.emplace_back([this, each = disk.get()] { run_disk(*each); });
+  for (const auto& vcpu : vcpus_)
+    threads_.emplace_back([this, each = vcpu.get()] { run_vcpu(*each); });
+}
+
+void Machine::run_disk(Disk& disk) noexcept {
+  try {
+    jail::confine_thread(disk_thread_syscalls(), jail::violation_from_environment());
+    while (true) {
+      sys::wait_readable(disk.slot->kick_fds().front().get());
+      disk.slot->serve(0);
+    }
+  } catch (const Error& error) {
+    end(EndCause::Failed, error.message());
+  }
+}
+
+void Machine::run_vcpu(VcpuThread& thread) noexcept {
+  try {
+    jail::confine_thread(vcpu_thread_syscalls(), jail::violation_from_environment());
+    if (thread.vcpu.index() == 0) loop_->post([this] { handlers_.on_running(); });
+    while (true) {
+      const kvm::Exit exit = thread.vcpu.run();
+      thread.exits.at(static_cast<size_t>(exit.reason)).fetch_add(1, std::memory_order_relaxed);
+      if (!handle_exit(exit)) return;
+    }
+  } catch (const Error& error) {
+    end(EndCause::Failed, error.message());
+  }
+}
+
+DeviceSlot* Machine::slot_at(uint64_t address) noexcept {
+  const uint64_t number = (address - layout::kMmioStart) / virtio::mmio::kWindow;
+  return address >= layout::kMmioStart && number < slots_.size() ? slots_[number].get() : nullptr;
+}
+
+// False ends the vCPU's thread.
+bool Machine::handle_exit(const kvm::Exit& exit) {
+  switch (exit.reason) {
+    case kvm::ExitReason::MmioRead: {
+      DeviceSlot* slot = slot_at(exit.address);
+      // Nothing is there: reads as a bus without a device does.
+      std::fill(exit.data.begin(), exit.data.end(), std::byte{0xff});
+      if (slot != nullptr) slot->read(exit.address - slot->address().value, exit.data);
+      return true;
+    }
+    case kvm::ExitReason::MmioWrite:
+      if (DeviceSlot* slot = slot_at(exit.address))
+        slot->write(exit.address - slot->address().value, exit.data);
+      return true;
+    case kvm::ExitReason::PortIn:
+      port_in(static_cast<uint16_t>(exit.address), exit.data, exit.size);
+      return true;
+    case kvm::ExitReason::PortOut:
+      return port_out(static_cast<uint16_t>(exit.address), exit.data, exit.size);
+    case kvm::ExitReason::Halt:
+    case kvm::ExitReason::Interrupted:
+      return true;
+    case kvm::ExitReason::Shutdown:
+      // A triple fault: a kernel that reboots by it, or one that died without a word.
+      end(EndCause::Rebooted, "triple fault");
+      return false;
+    case kvm::ExitReason::InternalError:
+      end(EndCause::Failed, "KVM could not execute an instruction of the guest (suberror " +
+                                std::to_string(exit.detail) + "): its emulation is incomplete");
+      return false;
+    case kvm::ExitReason::FailEntry:
+      end(EndCause::Failed,
+          "the processor refused to enter the guest (reason " + std::to_string(exit.detail) + ")");
+      return false;
+    case kvm::ExitReason::SystemEvent:
+    case kvm::ExitReason::Other:
+      end(EndCause::Failed,
+          std::string("KVM stopped the guest for a reason that mvm does not know (") +
+              kvm::exit_reason_name(exit.reason) + " " + std::to_string(exit.detail) + ")");
+      return false;
+  }
+  return false;
+}
+
+void Machine::port_in(uint16_t port, std::span<std::byte> data, uint32_t size) noexcept {
+  constexpr uint8_t kPvpanicEvents = 1;  // what it can be told of
+  std::fill(data.begin(), data.end(), std::byte{0xff});
+  if (size != 1) return;
+  for (std::byte& byte : data) {
+    if (port == layout::kPvpanicPort) byte = std::byte{kPvpanicEvents};
+    if (port < layout::kSerialPort || port >= layout::kSerialPort + 8) continue;
+    const std::lock_guard lock(serial_mutex_);
+    byte = static_cast<std::byte>(serial_.read(static_cast<uint16_t>(port - layout::kSerialPort)));
+  }
+}
+
+bool Machine::port_out(uint16_t port, ByteView data, uint32_t size) {
+  if (size != 1) return true;
+  for (const std::byte byte : data) {
+    const auto value = std::to_integer<uint8_t>(byte);
+    if (port >= layout::kSerialPort && port < layout::kSerialPort + 8) {
+      const std::lock_guard lock(serial_mutex_);
+      serial_.write(static_cast<uint16_t>(port - layout::kSerialPort), value);
+    } else if (port == layout::kPvpanicPort) {
+      // The kernel goes on to print, sync and reboot; that ends the machine.
+      if ((value & 1) != 0) panicked_ = true;
+    } else if (const auto event = kvm::power_event(port, value)) {
+      end(*event == kvm::PowerEvent::PowerOff ? EndCause::PoweredOff : EndCause::Rebooted, "");
+      return false;
+    }
+  }
+  return true;
+}
+
+void Machine::end(EndCause cause, std::string detail) {
+  if (ended_.exchange(true)) return;
+  loop_->post([this, cause, text = std::move(detail)] {
+    flush_console();
+    const std::string panic = log_.panic_message();
+    // A kernel that panics ends by rebooting. pvpanic says so where its driver is there; before,
+    // its own words do.
+    if (cause == EndCause::Rebooted && (panicked_ || !panic.empty()))
+      return handlers_.on_end(EndCause::Panicked, panic);
+    handlers_.on_end(cause, text);
+  });
+}
+
+void Machine::flush_console() {
+  // What the guest has queued for the console and not kicked for yet, or kicked for this moment.
+  slots_.back()->serve(virtio::Console::kTransmitQueue);
+  log_.flush();
+}
+
+kvm::Counters Machine::counters() const {
+  kvm::Counters all;
+  for (size_t reason = 0; reason < kvm::kExitReasons; ++reason) {
+    uint64_t count = 0;
+    for (const auto& thread : vcpus_)
+      count += thread->exits.at(reason).load(std::memory_order_relaxed);
+    if (count > 0)
+      all.emplace_back(
+          std::string("user.") + kvm::exit_reason_name(static_cast<kvm::ExitReason>(reason)),
+          count);
+  }
+  const auto add = [&all](const std::string& prefix, int fd) {
+    for (const auto& [name, value] : kvm::read_stats(fd)) {
+      if (value == 0 || name.find("exits") == std::string::npos) continue;
+      const auto same = std::find_if(
+          all.begin(), all.end(), [&](const auto& entry) { return entry.first == prefix + name; });
+      if (same == all.end()) {
+        all.emplace_back(prefix + name, value);
+      } else {
+        same->second += value;
+      }
+    }
+  };
+  for (const auto& thread : vcpus_) add("kvm.", thread->stats_fd);
+  return all;
+}
+
+}

@@ -1,0 +1,112 @@
+#include "mvm/monitor/role.h"
+
+#include <cstdio>
+
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "mvm/base/error.h"
+#include "mvm/jail/seccomp.h"
+#include "mvm/proto/sandbox_config.h"
+#include "mvm/sys/error.h"
+#include "mvm/sys/socket.h"
+
+#include "control_link.h"
+#include "machine.h"
+#include "syscalls.h"
+
+namespace mvm::monitor {
+
+static constexpr size_t kFdCount = static_cast<size_t>(proto::MonitorFd::Count);
+
+static proto::MonitorEvent ended(proto::EndCause cause, std::string detail) {
+  proto::MonitorEvent event;
+  event.kind = proto::MonitorEventKind::Ended;
+  event.cause = cause;
+  event.detail = std::move(detail);
+  return event;
+}
+
+static void run(sys::Fd socket, const proto::MonitorConfig& config, MonitorFds fds) {
+  loop::Loop loop;
+  std::unique_ptr<Machine> machine;
+  std::unique_ptr<ControlLink> control;
+
+  control = std::make_unique<ControlLink>(
+      loop, std::move(socket),
+      [&](const proto::MonitorRequest& request, sys::Fd fd) {
+        switch (request.kind) {
+          case proto::MonitorRequestKind::Connect:
+            if (fd) machine->streams().connect(std::move(fd), request.port, request.announce);
+            break;
+          case proto::MonitorRequestKind::Accept:
+            if (fd) machine->streams().accept(request.stream, std::move(fd));
+            break;
+          case proto::MonitorRequestKind::Refuse:
+            machine->streams().refuse(request.stream);
+            break;
+          case proto::MonitorRequestKind::Stats: {
+            proto::MonitorEvent event;
+            event.kind = proto::MonitorEventKind::Stats;
+            event.counters = machine->counters();
+            control->send(event);
+            break;
+          }
+          case proto::MonitorRequestKind::Stop:
+            machine->flush_console();
+            control->send(ended(proto::EndCause::Stopped, ""));
+            ::_exit(0);
+        }
+      },
+      // Without the sandbox process nobody knows of this machine.
+      [] { ::_exit(1); });
+
+  try {
+    machine = std::make_unique<Machine>(
+        loop, config, std::move(fds),
+        Machine::Handlers{[&](HostStreams::Token stream, uint32_t port) {
+                            proto::MonitorEvent event;
+                            event.kind = proto::MonitorEventKind::GuestConnect;
+                            event.stream = stream;
+                            event.port = port;
+                            control->send(event);
+                          },
+                          [&] {
+                            proto::MonitorEvent event;
+                            event.kind = proto::MonitorEventKind::Running;
+                            control->send(event);
+                          },
+                          [&](proto::EndCause cause, const std::string& detail) {
+                            control->send(ended(cause, detail));
+                            // The other threads are in the kernel or in the guest; there is nothing
+                            // to put in order.
+                            ::_exit(0);
+                          }});
+  } catch (const Error& error) {
+    control->send(ended(proto::EndCause::Failed, error.message()));
+    return;
+  }
+
+  // Narrow. Threads inherit this, and each adds its own filter before it serves the guest.
+  sys::check(::prctl(PR_SET_DUMPABLE, 0), "forbidding core dumps");
+  jail::forbid_new_privileges();
+  machine->start();
+  jail::confine_thread(loop_thread_syscalls(), jail::violation_from_environment());
+  loop.run();
+}
+
+int run_monitor() {
+  sys::Fd socket(proto::kConfigFd);
+  auto message = sys::receive_message(socket.get(), proto::kMaxMonitorMessage);
+  if (!message || message->data.empty())
+    throw Error(Kind::Invalid, "mvm monitor is started by mvm sandbox");
+  const auto config = proto::MonitorConfig::decode(message->data);
+  if (!config || message->fds.size() != kFdCount)
+    throw Error(Kind::Invalid, "the monitor's configuration does not decode");
+  MonitorFds fds;
+  for (size_t i = 0; i < kFdCount; ++i) fds.at(i) = std::move(message->fds.at(i));
+  run(std::move(socket), *config, std::move(fds));
+  return 0;
+}
+
+}

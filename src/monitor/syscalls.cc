@@ -1,0 +1,80 @@
+#include "syscalls.h"
+
+#include <fcntl.h>
+#include <sys/syscall.h>
+
+#include "mvm/kvm/requests.h"
+
+namespace mvm::monitor {
+
+// What every thread may come to, by way of the C and C++ libraries: memory, locks, and abort() with
+// its message.
+static void add_common(std::vector<jail::Rule>& rules) {
+  const std::vector<jail::Rule> common = {
+      {__NR_futex, "locks between the threads"},
+      {__NR_clock_gettime, "time, where the vDSO cannot tell it"},
+      {__NR_brk, "memory"},
+      {__NR_mmap, "memory"},
+      {__NR_munmap, "memory"},
+      {__NR_mremap, "memory"},
+      {__NR_madvise, "memory"},
+      {__NR_mprotect, "memory: a thread's heap grows"},
+      {__NR_rt_sigreturn, "returns from a signal handler"},
+      {__NR_rt_sigprocmask, "abort()"},
+      {__NR_gettid, "abort()"},
+      {__NR_getpid, "abort()"},
+      {__NR_tgkill, "abort(), and the kick of a vCPU thread"},
+      {__NR_exit, "a thread ends"},
+      {__NR_exit_group, "the machine has ended"},
+  };
+  rules.insert(rules.end(), common.begin(), common.end());
+}
+
+std::vector<jail::Rule> loop_thread_syscalls() {
+  std::vector<jail::Rule> rules = {
+      {__NR_epoll_wait, "the loop"},
+      {__NR_read, "kicks (eventfd)"},
+      {__NR_write, "interrupts (eventfd), kicks"},
+      {__NR_readv, "a host socket into guest memory"},
+      {__NR_writev, "guest memory into a host socket"},
+      {__NR_epoll_ctl, "host sockets come and go"},
+      {__NR_recvmsg, "requests of the sandbox process, with a stream's descriptor"},
+      {__NR_sendmsg, "events for the sandbox process"},
+      {__NR_sendto, "the OK line of a stream"},
+      {__NR_shutdown, "half-close of a host socket"},
+      {__NR_fcntl, "non-blocking mode of a host socket", {F_GETFL, F_SETFL}, 1},
+      {__NR_close, "a host socket ends"},
+      {__NR_pwrite64, "the console log"},
+      {__NR_fallocate, "gives back space of the console log"},
+      {__NR_getrandom, "the entropy device"},
+      {__NR_pread64, "counters of KVM"},
+  };
+  add_common(rules);
+  return rules;
+}
+
+std::vector<jail::Rule> vcpu_thread_syscalls() {
+  std::vector<jail::Rule> rules = {
+      {__NR_ioctl, "runs the vCPU", {kvm::kRunRequest}, 1},
+      {__NR_write, "kicks and interrupts (eventfd), a message to the loop"},
+      {__NR_pwrite64, "the console log"},
+      {__NR_fallocate, "gives back space of the console log"},
+  };
+  add_common(rules);
+  return rules;
+}
+
+std::vector<jail::Rule> disk_thread_syscalls() {
+  std::vector<jail::Rule> rules = {
+      {__NR_poll, "waits for a kick"},
+      {__NR_read, "takes the kick (eventfd)"},
+      {__NR_write, "interrupts (eventfd), kicks"},
+      {__NR_preadv, "reads the disk into guest memory"},
+      {__NR_pwritev, "writes guest memory to the disk"},
+      {__NR_fdatasync, "FLUSH"},
+  };
+  add_common(rules);
+  return rules;
+}
+
+}
