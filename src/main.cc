@@ -13,7 +13,7 @@ static int run_role(int argc, char** argv) {
   // `mvm daemon stop`, `status` and `--help` are commands like any other; `mvm daemon` is the
   // daemon itself.
   const std::string_view second = argc > 2 ? argv[2] : "";
-  if (role == "daemon" && (second.empty() || second == "--foreground"))
+  if (role == "daemon" && (second.empty() || second == "--foreground" || second == "--ready-fd"))
     return mvm::role::run_daemon(argc, argv);
   return mvm::role::run_cli(argc, argv);
 }

@@ -1,6 +1,7 @@
 #include "mvm/sys/file.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -124,6 +126,30 @@ void remove_tree(const std::string& path) { remove_at(AT_FDCWD, path, path); }
 
 void remove_file(const std::string& path) {
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw SystemError(errno, "removing " + path);
+}
+
+void rename_file(const std::string& from, const std::string& to) {
+  check(::rename(from.c_str(), to.c_str()), "renaming " + from + " to " + to);
+}
+
+std::optional<uint64_t> next_data(int fd, uint64_t offset) {
+  const off_t found = ::lseek(fd, static_cast<off_t>(offset), SEEK_DATA);
+  if (found >= 0) return static_cast<uint64_t>(found);
+  if (errno == ENXIO) return std::nullopt;
+  throw SystemError(errno, "looking for data in a file");
+}
+
+Fd watch_file(const std::string& path) {
+  Fd fd(check(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK), "making a file watch"));
+  check(::inotify_add_watch(fd.get(), path.c_str(), IN_MODIFY), "watching " + path);
+  return fd;
+}
+
+void drain_watch(int fd) {
+  // Room for one event at least (inotify(7)); what happened is not looked at.
+  std::array<std::byte, 4096> events{};
+  while (read_some(fd, events)) {
+  }
 }
 
 std::vector<std::string> list_directory(const std::string& path) {

@@ -35,7 +35,16 @@ void make_directories(const std::string& path, unsigned mode = 0700);
 // Removes the tree below and including `path` without following symbolic links. Absent is fine.
 void remove_tree(const std::string& path);
 void remove_file(const std::string& path);                         // absent is fine
+void rename_file(const std::string& from, const std::string& to);  // replaces `to`
 std::vector<std::string> list_directory(const std::string& path);  // sorted, without "." and ".."
+
+// Where data begins at or after `offset`, holes skipped; nothing when there is none up to the end.
+std::optional<uint64_t> next_data(int fd, uint64_t offset);
+
+// A descriptor that becomes readable when the file is written to (inotify). drain_watch() makes it
+// wait for the next write.
+Fd watch_file(const std::string& path);
+void drain_watch(int fd);
 
 // An anonymous memory file, CLOEXEC.
 Fd memory_file(const char* name, uint64_t size);

@@ -1,0 +1,46 @@
+#pragma once
+// The daemon: owns the sandboxes' records, starts their processes, sees how they end, and answers
+// the API. It is in nobody's way once a sandbox runs: commands go to the sandbox's own control
+// socket. So it may be killed and started again at any time; what a record says and what is really
+// there are brought together at the start.
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "mvm/api/service.h"
+#include "mvm/base/bytes.h"
+#include "mvm/obs/log.h"
+#include "mvm/store/paths.h"
+
+namespace mvm::daemon {
+
+struct DaemonOptions {
+  store::Paths paths;
+  ByteView agent;                  // the guest agent; must outlive the daemon
+  std::string sandbox_executable;  // run as `<it> sandbox`
+  std::string version;
+  // It ends by itself when nothing was asked for so long and no sandbox runs. Zero: never.
+  std::chrono::milliseconds idle{600'000};
+  obs::Log log{};
+};
+
+class Daemon {
+ public:
+  // Takes the lock (Error{Conflict} when another daemon is alive), repairs what an earlier one left
+  // behind, adopts the sandboxes that still run, and listens.
+  explicit Daemon(DaemonOptions options);
+  ~Daemon();
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+
+  // Serves until stop(), a request to stop, or idleness. Sandboxes go on.
+  void run();
+  void stop() noexcept;  // from any thread, and from a signal handler
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}

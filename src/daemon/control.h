@@ -1,0 +1,32 @@
+#pragma once
+// What the daemon asks a sandbox process on its control socket. Blocking, each call on a connection
+// of its own, with a deadline; a wait ends early when `interrupt` becomes readable.
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "mvm/proto/control.h"
+
+namespace mvm::daemon {
+
+class SandboxControl {
+ public:
+  // `interrupt` is borrowed, -1 for none.
+  SandboxControl(std::string socket, int interrupt)
+      : socket_(std::move(socket)), interrupt_(interrupt) {}
+
+  // Returns once commands can run. Throws what the sandbox answered when it ended first,
+  // Error{Timeout} after `limit`, Error{Unavailable} when it does not answer or we are interrupted.
+  void ready(std::chrono::milliseconds limit) const;
+  proto::SandboxStatus status(std::chrono::milliseconds limit) const;
+  // Asks it to end and waits until it has; the same errors.
+  void stop(const proto::StopRequest& request, std::chrono::milliseconds limit) const;
+
+ private:
+  Bytes ask(ByteView request, std::chrono::milliseconds limit) const;
+  std::string socket_;
+  int interrupt_;
+};
+
+}

@@ -1,0 +1,244 @@
+#include "launch.h"
+
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "mvm/base/text.h"
+#include "mvm/crypto/random.h"
+#include "mvm/image/initramfs.h"
+#include "mvm/image/overlay.h"
+#include "mvm/proto/control.h"
+#include "mvm/proto/sandbox_config.h"
+#include "mvm/sys/file.h"
+#include "mvm/sys/socket.h"
+
+#include "clock.h"
+
+namespace mvm::daemon {
+
+static constexpr size_t kMaxExitRecord = 64 * 1024;
+
+// ---- what is asked for
+// ----------------------------------------------------------------------------
+
+[[noreturn]] static void invalid(const std::string& complaint) {
+  throw Error(Kind::Invalid, complaint);
+}
+
+static uint64_t host_memory() {
+  return static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+static void check_map(const char* key, const std::map<std::string, std::string>& map) {
+  const std::string where = std::string("sandbox.") + key;
+  if (map.size() > api::kMaxEnv)
+    invalid(where + " has more than " + std::to_string(api::kMaxEnv) + " entries");
+  size_t total = 0;
+  for (const auto& [name, value] : map) {
+    if (name.empty() || name.find('=') != std::string::npos || name.size() > 256)
+      invalid(where + ": \"" + printable(name) + "\" cannot be a name");
+    if (value.size() > api::kMaxText)
+      invalid(where + "." + printable(name) + " is longer than " + format_size(api::kMaxText));
+    total += name.size() + value.size();
+  }
+  // They travel to the sandbox process in one message.
+  if (total > proto::kMaxConfigMessage / 2)
+    invalid(where + " is larger than " + format_size(proto::kMaxConfigMessage / 2) + " in all");
+}
+
+// RFC 1123 section 2.1; it also ends up on a kernel command line.
+static bool is_hostname(std::string_view text) {
+  if (text.empty() || text.size() > 63 || text.front() == '-' || text.back() == '-') return false;
+  for (const char c : text)
+    if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-'))
+      return false;
+  return true;
+}
+
+// The name, with what a host name cannot hold replaced.
+static std::string hostname_of(const std::string& name) {
+  std::string out = name;
+  for (char& c : out)
+    if (c == '.' || c == '_') c = '-';
+  while (!out.empty() && out.back() == '-') out.pop_back();
+  return out;
+}
+
+void complete_spec(api::SandboxSpec& spec, const store::Image& image) {
+  if (const auto complaint = name_complaint(spec.name)) invalid("sandbox.name: " + *complaint);
+  const uint32_t host_cpus = std::max(1U, std::thread::hardware_concurrency());
+  const uint32_t most_cpus = std::min(api::kMaxCpus, host_cpus);
+  if (spec.cpus < 1 || spec.cpus > most_cpus)
+    invalid("sandbox.cpus: must be 1 to " + std::to_string(most_cpus) + " on this host");
+  constexpr uint64_t kPage = 4096;
+  if (spec.memory < api::kMinMemory || spec.memory > host_memory())
+    invalid("sandbox.memory: must be " + format_size(api::kMinMemory) + " to " +
+            format_size(host_memory()) + " on this host");
+  spec.memory -= spec.memory % kPage;
+  const uint64_t most_disk = std::min(api::kMaxDisk, image::kMaxOverlay);
+  if (spec.disk < api::kMinDisk || spec.disk > most_disk)
+    invalid("sandbox.disk: must be " + format_size(api::kMinDisk) + " to " +
+            format_size(most_disk));
+  if (spec.boot_timeout_ms == 0 || spec.boot_timeout_ms > api::kMaxBootTimeoutMs)
+    invalid("sandbox.boot_timeout_ms: must be 1 to " + std::to_string(api::kMaxBootTimeoutMs));
+  check_map("env", spec.env);
+  check_map("labels", spec.labels);
+  if (spec.hostname.empty()) spec.hostname = hostname_of(spec.name);
+  if (!is_hostname(spec.hostname)) invalid("sandbox.hostname: is not a host name");
+  if (spec.workdir.empty()) spec.workdir = image.manifest.config.workdir;
+  if (!spec.workdir.empty() && (spec.workdir.front() != '/' || spec.workdir.size() > 4095))
+    invalid("sandbox.workdir: must be an absolute path");
+  if (spec.user.empty()) spec.user = image.manifest.config.user;
+  if (spec.user.size() > 255) invalid("sandbox.user: is too long");
+}
+
+std::string random_name() {
+  static constexpr std::array<std::string_view, 32> kAdjectives{
+      "amber",  "brave", "brisk", "calm",   "clever", "copper", "crisp", "eager",
+      "early",  "fair",  "fleet", "gentle", "glad",   "golden", "jolly", "keen",
+      "lively", "lucky", "merry", "mighty", "nimble", "noble",  "plain", "proud",
+      "quick",  "quiet", "sharp", "silver", "steady", "sunny",  "swift", "witty"};
+  static constexpr std::array<std::string_view, 32> kNouns{
+      "badger", "beaver", "bison",  "crane",  "curlew", "dipper", "egret",   "falcon",
+      "ferret", "finch",  "gannet", "hare",   "heron",  "ibex",   "jackdaw", "kestrel",
+      "lark",   "lynx",   "marten", "merlin", "newt",   "osprey", "otter",   "plover",
+      "puffin", "raven",  "robin",  "stoat",  "swift",  "tern",   "weasel",  "wren"};
+  std::array<std::byte, 4> random{};
+  crypto::random_bytes(random);
+  const auto pick = [&](size_t at) { return std::to_integer<size_t>(random[at]); };
+  return std::string(kAdjectives[pick(0) % kAdjectives.size()]) + "-" +
+         std::string(kNouns[pick(1) % kNouns.size()]) + "-" +
+         std::to_string((pick(2) << 8 | pick(3)) % 1000);
+}
+
+// ---- start
+// ----------------------------------------------------------------------------------------
+
+void HeldSandbox::release() {
+  std::vector<int> passed;
+  for (const sys::Fd& fd : fds_) passed.push_back(fd.get());
+  sys::send_message(channel_.get(), config_, passed);
+  channel_.reset();
+  fds_.clear();
+}
+
+static proto::SandboxConfig config_of(const Record& record, const store::Image& image,
+                                      const image::KernelBundle& kernel) {
+  const api::SandboxSpec& spec = record.spec;
+  proto::SandboxConfig config;
+  config.id = record.id;
+  config.name = spec.name;
+  config.hostname = spec.hostname;
+  config.cpus = spec.cpus;
+  config.memory = spec.memory;
+  // A kernel that loads modules has its virtio console among them, too late for early output.
+  config.kernel_console = kernel.modules.empty() ? "hvc0" : "ttyS0";
+  config.boot_timeout_ms = spec.boot_timeout_ms;
+  config.workdir = spec.workdir;
+  config.user = spec.user;
+  std::map<std::string, std::string> env;
+  for (const std::string& entry : image.manifest.config.env) {
+    const size_t equals = entry.find('=');
+    if (equals != std::string::npos && equals != 0)
+      env[entry.substr(0, equals)] = entry.substr(equals + 1);
+  }
+  for (const auto& [name, value] : spec.env) env[name] = value;
+  config.env.assign(env.begin(), env.end());
+  return config;
+}
+
+// The sandbox process gets no more of our environment than it needs to log.
+static std::vector<std::string> child_environment() {
+  std::vector<std::string> env;
+  for (const char* name : {"PATH", "MVM_LOG"})
+    if (const char* value = std::getenv(name)) env.push_back(std::string(name) + "=" + value);
+  return env;
+}
+
+HeldSandbox hold_sandbox(const Launch& launch, const Record& record, const store::Image& image,
+                         const image::KernelBundle& kernel) {
+  const store::Paths& paths = launch.paths;
+  const std::string& id = record.id;
+  const std::string& name = record.name();
+  const std::string initramfs = image::ensure_initramfs(paths, launch.agent, kernel);
+  paths.make_sandbox_data(id);
+  sys::remove_file(paths.exit_file(id));
+  if (!sys::exists(paths.overlay_image(id))) {
+    const std::string unfinished = paths.overlay_image(id) + ".new";
+    sys::remove_file(unfinished);
+    image::create_overlay(paths, record.spec.disk, unfinished);
+    sys::rename_file(unfinished, paths.overlay_image(id));
+  }
+  paths.make_sandbox_runtime(name);
+
+  HeldSandbox held;
+  const auto open = [&](const std::string& path, int flags) {
+    held.fds_.push_back(sys::open_file(path, flags | O_NOFOLLOW));
+  };
+  held.fds_.push_back(sys::listen_unix(paths.control_socket(name)));
+  held.fds_.push_back(sys::listen_unix(paths.vsock_socket(name)));
+  open(paths.sandbox_runtime(name), O_PATH | O_DIRECTORY);
+  open(paths.sandbox_data(id), O_PATH | O_DIRECTORY);
+  open(paths.console_log(id), O_RDWR | O_CREAT);
+  held.fds_.push_back(sys::open_file(kernel.image, O_RDONLY));
+  open(initramfs, O_RDONLY);
+  open(image.root, O_RDONLY);
+  open(paths.overlay_image(id), O_RDWR);
+  MVM_ASSERT(held.fds_.size() == static_cast<size_t>(proto::SandboxFd::Count));
+  held.config_ = config_of(record, image, kernel).encode();
+  if (held.config_.size() > proto::kMaxConfigMessage)
+    invalid("the environment of the sandbox is too large");
+
+  auto [ours, theirs] = sys::socket_pair(sys::SocketType::SeqPacket);
+  const sys::Fd nothing = sys::open_file("/dev/null", O_RDWR);
+  sys::SpawnOptions options;
+  options.argv = {launch.executable, "sandbox"};
+  options.env = child_environment();
+  options.fds = {
+      {nothing.get(), 0}, {nothing.get(), 1}, {STDERR_FILENO, 2}, {theirs.get(), proto::kConfigFd}};
+  options.new_session = true;  // it outlives us
+  options.directory = "/";
+  held.child_ = sys::spawn(options);
+  held.channel_ = std::move(ours);
+  return held;
+}
+
+// ---- end
+// ------------------------------------------------------------------------------------------
+
+std::optional<ExitRecord> read_exit_record(const std::string& path) {
+  if (!sys::exists(path)) return std::nullopt;
+  ExitRecord record{{"host_fault", "the record of its end is damaged"}, rfc3339_now()};
+  const auto json =
+      nlohmann::json::parse(sys::read_text_file(path, kMaxExitRecord), nullptr, false);
+  if (!json.is_object()) return record;
+  const auto reason = json.find("reason");
+  const auto detail = json.find("detail");
+  const auto ended = json.find("ended_at_unix_ms");
+  if (reason == json.end() || !reason->is_string()) return record;
+  if (!proto::end_reason_from_name(reason->get<std::string>())) return record;
+  record.end = {reason->get<std::string>(), ""};
+  if (detail != json.end() && detail->is_string()) record.end.detail = detail->get<std::string>();
+  // Up to the year 9999, so that it stays a date.
+  if (ended != json.end() && ended->is_number_unsigned() &&
+      ended->get<uint64_t>() < 253'402'300'800'000)
+    record.ended_at = rfc3339(
+        std::chrono::system_clock::time_point(std::chrono::milliseconds(ended->get<int64_t>())));
+  return record;
+}
+
+api::SandboxState state_after(const std::string& reason) {
+  if (reason == "panic" || reason == "crashed") return api::SandboxState::Crashed;
+  if (reason == "start_failed" || reason == "host_fault") return api::SandboxState::Failed;
+  return api::SandboxState::Stopped;
+}
+
+}

@@ -1,0 +1,110 @@
+#include "records.h"
+
+#include <array>
+
+namespace mvm::daemon {
+
+static constexpr std::array<std::string_view, 1> kSteps{R"(
+  CREATE TABLE sandboxes (
+    id            TEXT PRIMARY KEY,
+    name          TEXT NOT NULL UNIQUE,
+    spec          TEXT NOT NULL,
+    image_digest  TEXT NOT NULL,
+    kernel        TEXT NOT NULL,
+    state         TEXT NOT NULL,
+    pid           INTEGER NOT NULL,
+    process_start INTEGER NOT NULL,
+    monitor_pid   INTEGER NOT NULL,
+    created_at    TEXT NOT NULL,
+    started_at    TEXT NOT NULL,
+    ended_at      TEXT NOT NULL,
+    end_reason    TEXT,
+    end_detail    TEXT
+  ) STRICT;
+)"};
+
+void refuse_taken_name(const std::string& name) {
+  throw api::ApiError(Kind::Conflict, "sandbox " + name + " exists already",
+                      "use another name, or remove it with: mvm rm " + name);
+}
+
+Records::Records(const std::string& path) : database_(state::Database::open(path)) {
+  database_.migrate("sandboxes", kSteps);
+}
+
+std::vector<Record> Records::load() {
+  const std::lock_guard lock(mutex_);
+  auto rows = database_.prepare(
+      "SELECT id, spec, image_digest, kernel, state, pid, process_start, monitor_pid, created_at,"
+      " started_at, ended_at, end_reason, end_detail FROM sandboxes ORDER BY created_at, id");
+  std::vector<Record> records;
+  while (rows.step()) {
+    Record record;
+    record.id = rows.text(0);
+    record.spec = while_doing("reading the record of sandbox " + record.id,
+                              [&] { return api::decode_spec(rows.text(1)); });
+    record.image_digest = rows.text(2);
+    record.kernel = rows.text(3);
+    record.state = api::state_from_name(rows.text(4)).value_or(api::SandboxState::Failed);
+    record.pid = rows.integer(5);
+    record.process_start = static_cast<uint64_t>(rows.integer(6));
+    record.monitor_pid = rows.integer(7);
+    record.created_at = rows.text(8);
+    record.started_at = rows.text(9);
+    record.ended_at = rows.text(10);
+    if (!rows.is_null(11)) record.end = api::End{rows.text(11), rows.text(12)};
+    records.push_back(std::move(record));
+  }
+  return records;
+}
+
+static void bind_state(state::Statement& statement, const Record& record) {
+  statement.bind(1, record.id)
+      .bind(2, api::state_name(record.state))
+      .bind(3, record.pid)
+      .bind(4, static_cast<int64_t>(record.process_start))
+      .bind(5, record.monitor_pid)
+      .bind(6, record.started_at)
+      .bind(7, record.ended_at);
+  if (record.end) {
+    statement.bind(8, record.end->reason).bind(9, record.end->detail);
+  } else {
+    statement.bind(8, nullptr).bind(9, nullptr);
+  }
+}
+
+void Records::insert(const Record& record) {
+  const std::lock_guard lock(mutex_);
+  auto statement = database_.prepare(
+      "INSERT INTO sandboxes (id, state, pid, process_start, monitor_pid, started_at, ended_at,"
+      " end_reason, end_detail, name, spec, image_digest, kernel, created_at)"
+      " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)");
+  bind_state(statement, record);
+  statement.bind(10, record.name())
+      .bind(11, api::encode(record.spec))
+      .bind(12, record.image_digest)
+      .bind(13, record.kernel)
+      .bind(14, record.created_at);
+  try {
+    statement.run();
+  } catch (const Error& error) {
+    if (error.kind() != Kind::Conflict) throw;
+    refuse_taken_name(record.name());
+  }
+}
+
+void Records::update(const Record& record) {
+  const std::lock_guard lock(mutex_);
+  auto statement = database_.prepare(
+      "UPDATE sandboxes SET state = ?2, pid = ?3, process_start = ?4, monitor_pid = ?5,"
+      " started_at = ?6, ended_at = ?7, end_reason = ?8, end_detail = ?9 WHERE id = ?1");
+  bind_state(statement, record);
+  statement.run();
+}
+
+void Records::remove(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  database_.prepare("DELETE FROM sandboxes WHERE id = ?1").bind(1, id).run();
+}
+
+}

@@ -1,0 +1,51 @@
+#pragma once
+// The sandboxes' rows in state.db: what the daemon knows after it was killed.
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mvm/api/types.h"
+#include "mvm/state/database.h"
+
+namespace mvm::daemon {
+
+struct Record {
+  std::string id;
+  api::SandboxSpec spec;  // with every default filled in
+  std::string image_digest;
+  std::string kernel;
+  api::SandboxState state = api::SandboxState::Starting;
+  int64_t pid = 0;             // of the sandbox process; 0: none was started
+  uint64_t process_start = 0;  // tells it from a later process of that pid
+  int64_t monitor_pid = 0;
+  std::string created_at;
+  std::string started_at;
+  std::string ended_at;
+  std::optional<api::End> end;
+
+  const std::string& name() const { return spec.name; }
+};
+
+// Safe from any thread.
+class Records {
+ public:
+  explicit Records(const std::string& path);
+
+  std::vector<Record> load();
+  // Error{Conflict} when the name is taken: of two at once, exactly one gets it.
+  void insert(const Record& record);
+  void update(const Record& record);
+  void remove(const std::string& id);
+
+ private:
+  std::mutex mutex_;
+  state::Database database_;
+};
+
+// The same sentence wherever the name is found to be taken.
+[[noreturn]] void refuse_taken_name(const std::string& name);
+
+}

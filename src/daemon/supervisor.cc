@@ -1,0 +1,41 @@
+#include "supervisor.h"
+
+#include <sys/epoll.h>
+
+namespace mvm::daemon {
+
+Supervisor::Supervisor(OnEnd on_end) : on_end_(std::move(on_end)) {
+  thread_ = std::thread([this] { loop_.run(); });
+}
+
+Supervisor::~Supervisor() {
+  loop_.stop();
+  thread_.join();
+}
+
+void Supervisor::watch(std::string id, sys::Child child) {
+  auto watched = std::make_shared<Watched>();
+  watched->child = std::move(child);
+  loop_.post([this, id = std::move(id), watched] { add(id, watched); });
+}
+
+void Supervisor::watch(std::string id, sys::Fd process) {
+  auto watched = std::make_shared<Watched>();
+  watched->process = std::move(process);
+  loop_.post([this, id = std::move(id), watched] { add(id, watched); });
+}
+
+void Supervisor::add(const std::string& id, const std::shared_ptr<Watched>& watched) {
+  const int fd = watched->child ? watched->child.pidfd() : watched->process.get();
+  watched_[id] = watched;
+  watched->watch = loop_.watch(fd, EPOLLIN, [this, id](uint32_t) {
+    // Out of the map first: the handler may have the same id watched anew.
+    const auto ended = std::move(watched_.extract(id).mapped());
+    ended->watch.reset();
+    std::optional<sys::ExitStatus> status;
+    if (ended->child) status = ended->child.wait();
+    on_end_(id, status);
+  });
+}
+
+}

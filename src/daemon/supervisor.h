@@ -1,0 +1,41 @@
+#pragma once
+// Watches processes by pidfd and says when each has ended. One thread for all of them.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "mvm/loop/loop.h"
+#include "mvm/sys/process.h"
+
+namespace mvm::daemon {
+
+class Supervisor {
+ public:
+  // Called on the supervisor's thread, once for each watched process. `status` is there for our own
+  // children only.
+  using OnEnd = std::function<void(const std::string& id, std::optional<sys::ExitStatus> status)>;
+  explicit Supervisor(OnEnd on_end);
+  ~Supervisor();  // what is still watched runs on
+
+  void watch(std::string id, sys::Child child);
+  void watch(std::string id, sys::Fd process);  // not our child
+
+ private:
+  struct Watched {
+    sys::Child child;
+    sys::Fd process;
+    loop::Watch watch;
+  };
+  void add(const std::string& id, const std::shared_ptr<Watched>& watched);
+
+  OnEnd on_end_;
+  loop::Loop loop_;
+  std::map<std::string, std::shared_ptr<Watched>> watched_;  // the thread's
+  std::thread thread_;
+};
+
+}

@@ -1,0 +1,75 @@
+// `mvm daemon`: parse, take the lock and the socket, serve, go. It is usually started by the first
+// command that needs it, with --ready-fd: a pipe that is closed once the socket accepts.
+#include "mvm/daemon/daemon.h"
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string_view>
+
+#include <unistd.h>
+
+#include "mvm/base/text.h"
+#include "mvm/sys/fd.h"
+#include "mvm/sys/process.h"
+
+#include "agent_blob.h"
+#include "roles.h"
+
+namespace mvm::role {
+
+// For the signal handler alone, which may do no more than write to an eventfd.
+static std::atomic<daemon::Daemon*> running_daemon{nullptr};
+
+static void on_signal(int) {
+  if (daemon::Daemon* daemon = running_daemon) daemon->stop();
+}
+
+static std::chrono::milliseconds idle_from_environment() {
+  const char* text = std::getenv("MVM_DAEMON_IDLE");
+  if (text == nullptr || *text == '\0') return std::chrono::minutes(10);
+  const auto idle = parse_duration_ms(text);
+  if (!idle)
+    throw Error(Kind::Invalid, "MVM_DAEMON_IDLE: \"" + printable(text) +
+                                   "\" is not a duration such as 10m (0: never)");
+  return std::chrono::milliseconds(*idle);
+}
+
+static int usage(std::string_view what) {
+  std::fprintf(stderr, "mvm daemon: %s\nusage: mvm daemon [--foreground] [--ready-fd N]\n",
+               printable(what).c_str());
+  return 2;
+}
+
+int run_daemon(int argc, char** argv) {
+  sys::Fd ready;
+  for (int at = 2; at < argc; ++at) {
+    const std::string_view argument = argv[at];
+    if (argument == "--foreground") continue;  // what it does anyway; says so in a unit file
+    if (argument != "--ready-fd") return usage("unknown argument " + std::string(argument));
+    const auto number = at + 1 < argc ? parse_u64(argv[++at]) : std::nullopt;
+    if (!number || *number < 3 || *number > 1023) return usage("--ready-fd takes a number from 3");
+    ready = sys::Fd(static_cast<int>(*number));
+  }
+
+  daemon::DaemonOptions options{.paths = store::Paths::from_environment(),
+                                .agent = agent_binary(),
+                                .sandbox_executable = sys::own_executable(),
+                                .version = MVM_VERSION,
+                                .idle = idle_from_environment()};
+  if (const char* binary = std::getenv("MVM_BINARY")) options.sandbox_executable = binary;
+  daemon::Daemon daemon(std::move(options));
+  running_daemon = &daemon;
+  std::signal(SIGHUP, SIG_IGN);
+  std::signal(SIGTERM, on_signal);
+  std::signal(SIGINT, on_signal);
+  ready.reset();
+  daemon.run();
+  running_daemon = nullptr;
+  return 0;
+}
+
+}
