@@ -92,7 +92,6 @@ class Client::Connection {
     parser.expect(head.method);
     std::string error_body;
     std::optional<Clock::time_point> until = deadline;
-    bool ended = false;
     while (true) {
       ByteView input = wire.input();
       for (auto event = parser.next(input); event.kind != http::EventKind::More;
@@ -110,20 +109,17 @@ class Client::Connection {
         }
       }
       wire.consumed_to(input);
-      if (ended) unavailable("went away in the middle of an answer");
 
       if (streaming && !parser.idle() && parser.head().status != 0)
         until = streaming->limit ? std::optional(Clock::now() + *streaming->limit) : std::nullopt;
       switch (wire.read(until)) {
         case Wire::Got::Data:
           break;
-        case Wire::Got::Closed: {
+        case Wire::Got::Closed:
           if (parser.idle()) unavailable("went away without an answer");
-          if (parser.end_of_input().kind == http::EventKind::End)
-            return finish(parser.head(), error_body);
-          ended = true;
-          break;
-        }
+          if (parser.end_of_input().kind != http::EventKind::End)
+            unavailable("went away in the middle of an answer");
+          return finish(parser.head(), error_body);
         case Wire::Got::Late:
         case Wire::Got::Interrupted:
           throw Error(Kind::Timeout, "the daemon at " + socket_ +
