@@ -29,7 +29,7 @@ _mvm() {
   case "$previous" in
     --env-file|--file) _mvm_offer files "$current"; return;;
     --image) _mvm_offer images "$current"; return;;
-    --boot-timeout|--cpus|--disk-size|--env|--grace|--hostname|--kernel|--label|--max-output|--mem|--memory|--name|--timeout|--user|--workdir) _mvm_offer nothing "$current"; return;;
+    --boot-timeout|--cpus|--disk-size|--env|--grace|--hostname|--kernel|--label|--max-output|--mem|--memory|--name|--only|--timeout|--user|--workdir) _mvm_offer nothing "$current"; return;;
     --name) _mvm_offer sandboxes "$current"; return;;
   esac
   case "$command" in
@@ -41,14 +41,14 @@ _mvm() {
     'cp') flags='--parents --follow-link --user --quiet --json --help' offer=files;;
     'logs') flags='--follow --name --help' offer=sandboxes;;
     'ps'|'ls') flags='--all --quiet --label --json --help' offer=nothing;;
-    'inspect') flags='--name --help' offer=sandboxes;;
+    'inspect') flags='--name --json --help' offer=sandboxes;;
     'down'|'stop') flags='--grace --kill --rm --name --quiet --json --help' offer=sandboxes;;
     'rm') flags='--force --name --quiet --help' offer=sandboxes;;
     'image import') flags='--name --quiet --json --help' offer=files;;
     'image ls'|'image list') flags='--quiet --json --help' offer=nothing;;
-    'image inspect') flags='--help' offer=images;;
+    'image inspect') flags='--json --help' offer=images;;
     'image rm') flags='--force --quiet --help' offer=images;;
-    'doctor') flags='--json --help' offer=nothing;;
+    'doctor') flags='--only --json --help' offer=nothing;;
     'config validate') flags='--json --help' offer=files;;
     'config show') flags='--json --help' offer=files;;
     'daemon') flags='--help' offer=nothing;;

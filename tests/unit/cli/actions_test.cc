@@ -3,6 +3,8 @@
 #include "mvm/cli/actions.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -335,9 +337,9 @@ TEST_F(Actions, ShowNamesEachOrigin) {
   write("mvm.toml", "cpus = 2\n");
   variables["MVM_IMAGE"] = "python";
   EXPECT_EQ(run({"config", "show"}), 0);
-  EXPECT_THAT(out, HasSubstr("image = \"python\"          # environment\n"));
-  EXPECT_THAT(out, HasSubstr("cpus = 2                  # mvm.toml\n"));
-  EXPECT_THAT(out, HasSubstr("mem = \"512M\"              # default\n"));
+  EXPECT_THAT(out, HasSubstr("image = \"python\"            # environment\n"));
+  EXPECT_THAT(out, HasSubstr("cpus = 2                    # mvm.toml\n"));
+  EXPECT_THAT(out, HasSubstr("mem = \"512M\"                # default\n"));
   EXPECT_EQ(run({"config", "show", "--json"}), 0);
   EXPECT_THAT(out, HasSubstr("\"cpus\":{\"value\":2,\"from\":\"mvm.toml\"}"));
 }
@@ -347,6 +349,33 @@ TEST_F(Actions, DaemonStatusDoesNotStartIt) {
   EXPECT_EQ(out, "not running\n");
   EXPECT_EQ(run({"daemon", "stop"}), 0);
   EXPECT_THAT(daemon.calls, IsEmpty());
+}
+
+TEST_F(Actions, DoctorNamesWhatIsMissingAndTheWayOut) {
+  EXPECT_EQ(run({"doctor", "--only", "kernel", "--only", "image"}), 1);
+  EXPECT_THAT(out, HasSubstr("fail  kernel  there is no guest kernel\n"));
+  EXPECT_THAT(out, HasSubstr("fail  image   there is no image\n"));
+  EXPECT_THAT(out, HasSubstr("`mvm image import` takes any"));
+  api::Image image;
+  image.name = "base:latest";
+  daemon.image_list = {image};
+  EXPECT_EQ(run({"doctor", "--only", "image"}), 0);
+  EXPECT_EQ(out, "ok    image  1, base among them\n");
+  EXPECT_EQ(run({"doctor", "--only", "daemon", "--json"}), 0);
+  EXPECT_EQ(out,
+            "{\"ok\":true,\"checks\":[{\"name\":\"daemon\",\"level\":\"ok\",\"detail\":\"runs, "
+            "version 0.1.0, pid 4242, 1 sandboxes\"}]}\n");
+  EXPECT_EQ(failure({"doctor", "--only", "luck"}),
+            "there is no check 'luck'; there are kvm, user, memory, disk, mkfs.ext4, cgroup, "
+            "daemon, kernel, image");
+}
+
+TEST_F(Actions, DoctorFindsMkfsOnThePath) {
+  write("mkfs.ext4", "#!/bin/sh\n");
+  ASSERT_EQ(::chmod((folder.path() + "/mkfs.ext4").c_str(), 0755), 0);
+  variables["PATH"] = "relative:" + folder.path();
+  EXPECT_EQ(run({"doctor", "--only", "mkfs.ext4"}), 0);
+  EXPECT_THAT(out, HasSubstr("/mkfs.ext4\n"));
 }
 
 TEST(Tame, ShowsControlBytesAndLetsTextPass) {

@@ -1,0 +1,102 @@
+// Commands in a sandbox: exec, shell and run. exec speaks to the sandbox's own control socket; no
+// daemon takes part unless there is no such socket and somebody has to say why.
+
+#include <unistd.h>
+
+#include "mvm/cli/actions.h"
+#include "mvm/cli/exec_session.h"
+#include "mvm/sys/socket.h"
+
+#include "sandbox_link.h"
+#include "settings.h"
+
+namespace mvm::cli {
+namespace {
+
+// Started by its name, so that the one the image has is found; a login shell, as at a terminal.
+constexpr const char* kShellScript =
+    "if command -v bash >/dev/null 2>&1; then exec bash -l; else exec sh -l; fi";
+
+ExecPlan plan_of(const Context& context, const ExecOptions& options) {
+  ExecPlan plan;
+  plan.sandbox = options.sandbox;
+  plan.json = options.json;
+  plan.keep = options.max_output;
+  proto::ExecRequest& request = plan.request;
+  request.argv = options.argv;
+  for (auto& [name, value] : read_env_files(context, options.env_files))
+    request.env.emplace_back(name, value);
+  for (const auto& entry : options.env) request.env.push_back(entry);
+  request.cwd = options.workdir;
+  request.user = options.user;
+  request.stdin_open = options.interactive;
+  request.tty = options.tty;
+  request.timeout = std::chrono::milliseconds(options.timeout_ms);
+  request.detach = options.detach;
+  // With --json each stream has a cap of its own, and is counted beyond it.
+  if (!options.json) request.max_output = options.max_output;
+  if (options.tty) {
+    if (options.interactive && ::isatty(STDIN_FILENO) != 1)
+      throw UsageError(find_command(options.sandbox.empty() ? Verb::Run : Verb::Exec),
+                       "--tty with --interactive needs a terminal as standard input");
+    // So that programs draw what this terminal understands.
+    if (const auto term = context.variable("TERM"))
+      request.env.insert(request.env.begin(), {"TERM", *term});
+  }
+  return plan;
+}
+
+}
+
+int exec(Context& context, const ExecOptions& options) {
+  const ExecPlan plan = plan_of(context, options);
+  return run_session(context.console, connect_sandbox(context, options.sandbox), plan);
+}
+
+int shell(Context& context, const Arguments& arguments) {
+  ExecOptions options = exec_options(arguments, context.variable);
+  options.argv = {"/bin/sh", "-c", kShellScript};
+  options.interactive = true;
+  options.tty = ::isatty(STDIN_FILENO) == 1 && context.console.look().out_terminal;
+  return exec(context, options);
+}
+
+int run(Context& context, const RunOptions& options) {
+  ExecPlan plan = plan_of(context, options.exec);
+  const std::vector<config::Layer> layers = {
+      {"command line", options.machine},
+      {"environment", config::settings_from_environment(context.variable)},
+      {"default", config::default_settings()}};
+  config::Settings settings = config::resolve(layers).settings;
+  settings.name = options.machine.name;  // MVM_NAME is for the sandbox that lasts
+
+  api::SandboxSpec spec = spec_of(settings);
+  spec.ephemeral = true;
+  // The command is sent while the sandbox boots, and starts when it can.
+  spec.wait = false;
+  api::Service& service = context.service();
+  const api::Sandbox sandbox = service.create(spec);
+  plan.sandbox = sandbox.name;
+  plan.sandbox_id = sandbox.id;
+  const auto remove_it = [&] {
+    try {
+      service.remove(sandbox.name, true);
+    } catch (const Error& error) {
+      if (error.kind() != Kind::NotFound) throw;  // ended and removed itself
+    }
+  };
+  int code = kFailed;
+  try {
+    auto fd = sys::connect_unix(sandbox.control_socket);
+    if (!fd)
+      throw Error(Kind::Unavailable, "sandbox '" + sandbox.name + "' does not answer at its start");
+    code = run_session(context.console, std::move(*fd), plan);
+  } catch (...) {
+    remove_it();
+    throw;
+  }
+  remove_it();
+  return code;
+}
+
+}

@@ -1,0 +1,378 @@
+// The loop of one command, against a sandbox that the test plays: frames are scripted, this
+// process's standard streams are files and pipes of the test.
+
+#include "mvm/cli/exec_session.h"
+
+#include <array>
+#include <csignal>
+#include <thread>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "mvm/base/error.h"
+#include "mvm/proto/control.h"
+#include "mvm/proto/credit.h"
+#include "mvm/sys/file.h"
+#include "mvm/sys/io.h"
+#include "mvm/sys/socket.h"
+
+namespace mvm::cli {
+namespace {
+
+using proto::FrameType;
+using testing::HasSubstr;
+
+// The other end of the control socket.
+class Peer {
+ public:
+  explicit Peer(sys::Fd socket) : socket_(std::move(socket)) {}
+
+  struct Received {
+    uint32_t stream = 0;
+    FrameType type = FrameType::Hello;
+    Bytes payload;
+  };
+  // The next frame; fails the test when the connection ends first.
+  Received next() {
+    while (true) {
+      if (const auto frame = decoder_.next())
+        return {frame->stream, frame->type, Bytes(frame->payload.begin(), frame->payload.end())};
+      const auto space = decoder_.space();
+      const auto length = sys::read_some(socket_.get(), space);
+      if (!length || *length == 0) throw std::runtime_error("the client hung up");
+      decoder_.commit(*length);
+    }
+  }
+  // Skips to the next of this type.
+  Received next(FrameType type) {
+    while (true)
+      if (Received frame = next(); frame.type == type) return frame;
+  }
+  void send(uint32_t stream, FrameType type, ByteView payload = {}) {
+    Bytes out;
+    proto::append_frame(out, stream, type, payload);
+    sys::write_all(socket_.get(), out);
+  }
+  // Greets and returns what the client asks to run.
+  proto::ExecRequest greet() {
+    proto::Hello hello;
+    hello.role = "sandbox";
+    send(proto::kConnectionStream, FrameType::Hello, hello.encode());
+    EXPECT_EQ(next().type, FrameType::Hello);
+    while (true) {
+      const Received request = next(FrameType::Request);
+      stream_ = request.stream;
+      if (const auto exec = proto::ExecRequest::decode(request.payload)) return *exec;
+      proto::SandboxStatus status;
+      status.id = "sb-abc";
+      status.name = "web";
+      status.state = "running";
+      send(request.stream, FrameType::End, proto::encode_ok(status.encode()));
+    }
+  }
+  void out(std::string_view text) { send(stream_, FrameType::Stdout, as_bytes(text)); }
+  void err(std::string_view text) { send(stream_, FrameType::Stderr, as_bytes(text)); }
+  void end(const proto::ExecResult& result) {
+    send(stream_, FrameType::End, proto::encode_ok(result.encode()));
+  }
+  void fail(Kind kind, std::string message) {
+    send(stream_, FrameType::End, proto::encode_error({kind, std::move(message)}));
+  }
+  uint32_t stream() const { return stream_; }
+  void hang_up() { socket_.reset(); }
+
+ private:
+  sys::Fd socket_;
+  proto::FrameDecoder decoder_;
+  uint32_t stream_ = 0;
+};
+
+class ExecSession : public testing::Test {
+ protected:
+  ExecSession() {
+    ::signal(SIGPIPE, SIG_IGN);
+    // The session takes signals as data in its own thread; the peer's must not take them first.
+    sigset_t set;
+    ::sigemptyset(&set);
+    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH}) ::sigaddset(&set, number);
+    ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  }
+
+  // Runs the session here and the sandbox's side in a thread of its own.
+  template <typename Script>
+  int run(Script script) {
+    auto [ours, theirs] = sys::socket_pair(sys::SocketType::Stream);
+    std::thread peer([&script, socket = std::move(theirs)]() mutable {
+      Peer sandbox(std::move(socket));
+      try {
+        script(sandbox);
+      } catch (const std::exception&) {
+        // The client was done first; what it made of that is what the test looks at.
+      }
+    });
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    Console console(STDOUT_FILENO, STDERR_FILENO, {});
+    int code = -1;
+    failure.clear();
+    try {
+      code = run_session(console, std::move(ours), plan);
+    } catch (const Error& error) {
+      failure = error.message();
+    }
+    peer.join();
+    out = testing::internal::GetCapturedStdout();
+    err = testing::internal::GetCapturedStderr();
+    return code;
+  }
+
+  ExecPlan plan = [] {
+    ExecPlan made;
+    made.request.argv = {"true"};
+    made.sandbox = "web";
+    return made;
+  }();
+  std::string out;
+  std::string err;
+  std::string failure;
+};
+
+// Puts `fd` in the place of standard input for a scope.
+class StandardInput {
+ public:
+  explicit StandardInput(int fd) : before_(::dup(STDIN_FILENO)) { ::dup2(fd, STDIN_FILENO); }
+  ~StandardInput() {
+    ::dup2(before_, STDIN_FILENO);
+    ::close(before_);
+  }
+
+ private:
+  int before_;
+};
+
+TEST_F(ExecSession, KeepsTheStreamsApartAndGivesTheExitCode) {
+  const int code = run([](Peer& sandbox) {
+    EXPECT_EQ(sandbox.greet().argv, std::vector<std::string>{"true"});
+    sandbox.out("out\n");
+    sandbox.err("err\n");
+    sandbox.end({.exit_code = 3});
+  });
+  EXPECT_EQ(code, 3);
+  EXPECT_EQ(out, "out\n");
+  EXPECT_EQ(err, "err\n");
+}
+
+TEST_F(ExecSession, SignalAndTimeOutHaveTheirCodes) {
+  EXPECT_EQ(run([](Peer& sandbox) {
+              sandbox.greet();
+              sandbox.end({.signal = SIGKILL});
+            }),
+            128 + SIGKILL);
+  EXPECT_EQ(run([](Peer& sandbox) {
+              sandbox.greet();
+              sandbox.out("kept\n");
+              sandbox.end({.signal = SIGTERM, .timed_out = true});
+            }),
+            124);
+  EXPECT_EQ(out, "kept\n");
+  EXPECT_THAT(err, HasSubstr("ran out of time"));
+}
+
+TEST_F(ExecSession, WhatCannotRunIs126And127) {
+  EXPECT_EQ(run([](Peer& sandbox) {
+              sandbox.greet();
+              sandbox.fail(Kind::NotFound, "nope: command not found");
+            }),
+            127);
+  EXPECT_EQ(err, "mvm: nope: command not found\n");
+  EXPECT_EQ(run([](Peer& sandbox) {
+              sandbox.greet();
+              sandbox.fail(Kind::Denied, "x: is not executable\x1b[31m");
+            }),
+            126);
+  EXPECT_EQ(err, "mvm: x: is not executable\\x1b[31m\n");
+  run([](Peer& sandbox) {
+    sandbox.greet();
+    sandbox.fail(Kind::Unavailable, "the sandbox rebooted");
+  });
+  EXPECT_EQ(failure, "the sandbox rebooted");
+}
+
+TEST_F(ExecSession, OutputBeyondTheWindowFlowsAsItIsWritten) {
+  constexpr size_t kTotal = 4 * proto::kInitialWindow;
+  run([](Peer& sandbox) {
+    sandbox.greet();
+    size_t credit = proto::kInitialWindow;
+    for (size_t sent = 0; sent < kTotal;) {
+      if (credit < 8192) {
+        credit += *proto::decode_window(sandbox.next(FrameType::Window).payload);
+        continue;
+      }
+      sandbox.out(std::string(8192, 'x'));
+      sent += 8192;
+      credit -= 8192;
+    }
+    sandbox.end({});
+  });
+  EXPECT_EQ(out.size(), kTotal);
+}
+
+TEST_F(ExecSession, StandardInputIsReadOnlyWhenAskedFor) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+  const sys::Fd read_end(ends[0]), write_end(ends[1]);
+  sys::write_all(write_end.get(), as_bytes("unread"));
+  const StandardInput input(read_end.get());
+  // The writer stays open all the time: the end of the command ends the call.
+  EXPECT_EQ(run([](Peer& sandbox) {
+              EXPECT_FALSE(sandbox.greet().stdin_open);
+              sandbox.end({});
+            }),
+            0);
+  plan.request.stdin_open = true;
+  std::string seen;
+  EXPECT_EQ(run([&seen](Peer& sandbox) {
+              EXPECT_TRUE(sandbox.greet().stdin_open);
+              const auto data = sandbox.next(FrameType::Data);
+              seen = as_text(data.payload);
+              sandbox.end({});
+            }),
+            0);
+  EXPECT_EQ(seen, "unread");
+}
+
+TEST_F(ExecSession, EndOfStandardInputIsTold) {
+  const sys::Fd nothing = sys::open_file("/dev/null", O_RDONLY);
+  const StandardInput input(nothing.get());
+  plan.request.stdin_open = true;
+  EXPECT_EQ(run([](Peer& sandbox) {
+              sandbox.greet();
+              sandbox.next(FrameType::Eof);
+              sandbox.end({.exit_code = 4});
+            }),
+            4);
+}
+
+TEST_F(ExecSession, InputWaitsForCredit) {
+  const sys::Fd file = sys::memory_file("input", 3 * proto::kInitialWindow);
+  const StandardInput input(file.get());
+  plan.request.stdin_open = true;
+  size_t before_credit = 0;
+  size_t total = 0;
+  run([&](Peer& sandbox) {
+    sandbox.greet();
+    while (before_credit < proto::kInitialWindow)
+      before_credit += sandbox.next(FrameType::Data).payload.size();
+    total = before_credit;
+    Bytes window;
+    proto::append_window(window, sandbox.stream(), proto::kInitialWindow);
+    const ByteView credit = ByteView(window).subspan(proto::kFrameHeader);
+    while (total < 3 * proto::kInitialWindow) {
+      if (total % proto::kInitialWindow == 0)
+        sandbox.send(sandbox.stream(), FrameType::Window, credit);
+      total += sandbox.next(FrameType::Data).payload.size();
+    }
+    sandbox.send(sandbox.stream(), FrameType::Window, credit);  // the end is seen by reading on
+    sandbox.next(FrameType::Eof);
+    sandbox.end({});
+  });
+  EXPECT_EQ(before_credit, proto::kInitialWindow);
+  EXPECT_EQ(total, 3 * proto::kInitialWindow);
+}
+
+TEST_F(ExecSession, FirstSignalIsForwardedSecondCancels) {
+  const int code = run([](Peer& sandbox) {
+    sandbox.greet();
+    ::kill(::getpid(), SIGINT);
+    EXPECT_EQ(proto::decode_signal(sandbox.next(FrameType::Signal).payload), SIGINT);
+    ::kill(::getpid(), SIGTERM);
+    sandbox.next(FrameType::Cancel);
+    sandbox.end({.signal = SIGKILL});
+  });
+  EXPECT_EQ(code, 128 + SIGKILL);
+}
+
+TEST_F(ExecSession, ThirdSignalGivesUp) {
+  run([](Peer& sandbox) {
+    sandbox.greet();
+    ::kill(::getpid(), SIGINT);
+    sandbox.next(FrameType::Signal);
+    ::kill(::getpid(), SIGINT);
+    sandbox.next(FrameType::Cancel);
+    ::kill(::getpid(), SIGINT);
+    sandbox.next(FrameType::End);  // never comes: the client hangs up
+  });
+  EXPECT_THAT(failure, HasSubstr("interrupted"));
+}
+
+TEST_F(ExecSession, DetachedEndsWhenItHasStarted) {
+  plan.request.detach = true;
+  EXPECT_EQ(run([](Peer& sandbox) {
+              EXPECT_TRUE(sandbox.greet().detach);
+              sandbox.send(sandbox.stream(), FrameType::Event, proto::ExecStarted{7}.encode());
+            }),
+            0);
+  EXPECT_EQ(run([](Peer& sandbox) {
+              sandbox.greet();
+              sandbox.fail(Kind::NotFound, "nope: command not found");
+            }),
+            127);
+}
+
+TEST_F(ExecSession, JsonIsOneBoundedDocument) {
+  plan.json = true;
+  plan.keep = 5;
+  EXPECT_EQ(run([](Peer& sandbox) {
+              sandbox.greet();
+              sandbox.out("12345678");
+              sandbox.err("\xff\n");
+              sandbox.end({.exit_code = 4});
+            }),
+            4);
+  EXPECT_THAT(out,
+              testing::MatchesRegex(
+                  "\\{\"sandbox\":\"web\",\"sandbox_id\":\"sb-abc\",\"exit_code\":4,"
+                  "\"signal\":null,\"timed_out\":false,\"truncated\":true,\"duration_ms\":[0-9"
+                  "]+,\"stdout\":\"12345\",\"stdout_bytes\":8,\"stderr\":\"\xef\xbf\xbd\\\\n\","
+                  "\"stderr_bytes\":2\\}\n"));
+  EXPECT_EQ(err, "");
+}
+
+TEST_F(ExecSession, AHostilePeerIsOneClearError) {
+  const auto failure_of = [this](auto script) {
+    run(script);
+    return failure;
+  };
+  EXPECT_THAT(failure_of([](Peer& sandbox) { sandbox.hang_up(); }), HasSubstr("closed the"));
+  EXPECT_EQ(failure_of([](Peer& sandbox) { sandbox.out("no hello"); }),
+            "the sandbox broke the protocol");
+  EXPECT_THAT(failure_of([](Peer& sandbox) {
+                proto::Hello hello;
+                hello.version = proto::kProtocolVersion + 1;
+                hello.role = "sandbox";
+                sandbox.send(0, FrameType::Hello, hello.encode());
+              }),
+              HasSubstr("another version of mvm"));
+  EXPECT_EQ(failure_of([](Peer& sandbox) {
+              sandbox.greet();
+              sandbox.send(77, FrameType::Stdout, as_bytes("x"));
+            }),
+            "the sandbox broke the protocol");
+  EXPECT_EQ(failure_of([](Peer& sandbox) {
+              sandbox.greet();
+              sandbox.send(sandbox.stream(), FrameType::End, as_bytes("garbage"));
+            }),
+            "the sandbox broke the protocol");
+  EXPECT_EQ(failure_of([](Peer& sandbox) {
+              sandbox.greet();
+              sandbox.send(sandbox.stream(), FrameType::Request);
+            }),
+            "the sandbox broke the protocol");
+}
+
+}
+}
