@@ -70,7 +70,10 @@ void MmioTransport::read(uint64_t offset, std::span<std::byte> data) noexcept {
 }
 
 uint32_t MmioTransport::read_register(uint64_t offset) const noexcept {
-  const bool selected = queue_select_ < registers_.size();
+  // A lambda: what needs no lock (needs_lock) must not look at anything but its atomic.
+  const auto selected = [this]() -> const QueueRegisters* {
+    return queue_select_ < registers_.size() ? &registers_[queue_select_] : nullptr;
+  };
   switch (offset) {
     case mmio::kMagic:
       return kMagicValue;
@@ -84,9 +87,9 @@ uint32_t MmioTransport::read_register(uint64_t offset) const noexcept {
       if (device_features_select_ > 1) return 0;
       return static_cast<uint32_t>(offered().bits() >> (32 * device_features_select_));
     case mmio::kQueueSizeMax:
-      return selected ? registers_[queue_select_].max_size : 0;
+      return selected() != nullptr ? selected()->max_size : 0;
     case mmio::kQueueReady:
-      return selected && registers_[queue_select_].ready ? 1 : 0;
+      return selected() != nullptr && selected()->ready ? 1 : 0;
     case mmio::kInterruptStatus:
       return interrupt_status_.load(std::memory_order_acquire);
     case mmio::kStatus:
