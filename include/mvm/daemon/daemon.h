@@ -22,6 +22,8 @@ struct DaemonOptions {
   std::string version;
   // It ends by itself when nothing was asked for so long and no sandbox runs. Zero: never.
   std::chrono::milliseconds idle{600'000};
+  // What a sandbox process may take on top of the time it was given, before it is killed.
+  std::chrono::milliseconds margin{5'000};
   obs::Log log{};
 };
 

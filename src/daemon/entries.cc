@@ -1,0 +1,343 @@
+// The entries, and the steps that operations on them are made of.
+#include "impl.h"
+
+namespace mvm::daemon {
+
+// From SIGKILL to the end; more means a process stuck in the kernel.
+static constexpr milliseconds kKillLimit{10'000};
+static constexpr size_t kMaxSandboxes = 1'000;
+
+std::vector<EntryPtr> Daemon::Impl::entries() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<EntryPtr> all;
+  for (const auto& [id, entry] : by_id_) all.push_back(entry);
+  return all;
+}
+
+Record Daemon::Impl::snapshot(const EntryPtr& entry) const {
+  const std::lock_guard lock(entry->mutex);
+  return entry->record;
+}
+
+[[noreturn]] static void refuse_unknown_name(const std::string& name) {
+  throw api::ApiError(Kind::NotFound, "no sandbox is named " + printable(name),
+                      "mvm ps --all lists them");
+}
+
+Record Daemon::Impl::usable(const EntryPtr& entry) const {
+  const std::lock_guard lock(entry->mutex);
+  if (entry->removed) refuse_unknown_name(entry->record.name());
+  return entry->record;
+}
+
+EntryPtr Daemon::Impl::find(const std::string& name) const {
+  {
+    const std::lock_guard lock(mutex_);
+    // Names and ids never change, so this reads no more than what the map's mutex guards.
+    for (const auto& [id, entry] : by_id_)
+      if (id == name || entry->record.name() == name) return entry;
+  }
+  refuse_unknown_name(name);
+}
+
+EntryPtr Daemon::Impl::insert(Record record) {
+  auto entry = std::make_shared<Entry>();
+  entry->record = std::move(record);
+  {
+    const std::lock_guard lock(mutex_);
+    if (by_id_.size() >= kMaxSandboxes)
+      throw api::ApiError(Kind::Exhausted,
+                          "there are " + std::to_string(kMaxSandboxes) + " sandboxes already",
+                          "remove some with: mvm rm NAME");
+    for (const auto& [id, other] : by_id_)
+      if (other->record.name() == entry->record.name()) refuse_taken_name(other->record.name());
+    by_id_[entry->record.id] = entry;
+  }
+  ScopeExit undo([&] {
+    const std::lock_guard lock(mutex_);
+    by_id_.erase(entry->record.id);
+  });
+  records_->insert(entry->record);
+  undo.release();
+  return entry;
+}
+
+// Removes the record; whoever holds the entry still sees `last_change` in it.
+void Daemon::Impl::forget(const EntryPtr& entry, const Change& last_change) {
+  std::string id;
+  {
+    const std::lock_guard lock(entry->mutex);
+    id = entry->record.id;
+    records_->remove(id);
+    if (last_change) last_change(entry->record);
+    entry->removed = true;
+    entry->changed.notify_all();
+  }
+  const std::lock_guard lock(mutex_);
+  by_id_.erase(id);
+}
+
+void Daemon::Impl::transition(const EntryPtr& entry, const Change& change) {
+  const std::lock_guard lock(entry->mutex);
+  if (entry->removed) return;
+  Record next = entry->record;
+  change(next);
+  records_->update(next);
+  // Only what may change: names and ids are read without this lock.
+  Record& record = entry->record;
+  record.state = next.state;
+  record.pid = next.pid;
+  record.process_start = next.process_start;
+  record.monitor_pid = next.monitor_pid;
+  record.started_at = next.started_at;
+  record.ended_at = next.ended_at;
+  record.end = next.end;
+  entry->changed.notify_all();
+}
+
+api::Sandbox Daemon::Impl::shown(const Record& record) const {
+  api::Sandbox out;
+  out.id = record.id;
+  out.name = record.name();
+  out.state = record.state;
+  out.image = record.spec.image;
+  out.image_digest = record.image_digest;
+  out.kernel = record.kernel;
+  out.cpus = record.spec.cpus;
+  out.memory = record.spec.memory;
+  out.disk = record.spec.disk;
+  out.created_at = record.created_at;
+  out.started_at = record.started_at;
+  out.ended_at = record.ended_at;
+  out.end = record.end;
+  if (api::is_live(record.state)) {
+    out.sandbox_pid = record.pid;
+    out.monitor_pid = record.monitor_pid;
+  }
+  out.labels = record.spec.labels;
+  out.ephemeral = record.spec.ephemeral;
+  out.control_socket = options_.paths.control_socket(record.name());
+  out.console_log = options_.paths.console_log(record.id);
+  return out;
+}
+
+std::vector<std::string> Daemon::Impl::users_of(const std::string& digest) const {
+  std::vector<std::string> names;
+  for (const EntryPtr& entry : entries()) {
+    const Record record = snapshot(entry);
+    if (record.image_digest == digest) names.push_back(record.name());
+  }
+  return names;
+}
+
+// ---- steps
+
+Record Daemon::Impl::new_record(const api::SandboxSpec& spec, store::Image& image,
+                                image::KernelBundle& kernel) {
+  Record record;
+  record.spec = spec;
+  if (spec.image.empty())
+    throw api::ApiError(Kind::Invalid, "sandbox.image: which image is it to run?",
+                        "mvm image ls lists them");
+  image = store::Images(options_.paths).get(spec.image);
+  kernel = image::resolve_kernel(
+      options_.paths,
+      spec.kernel.empty() ? std::nullopt : std::optional<std::string_view>(spec.kernel));
+  if (record.spec.name.empty()) record.spec.name = random_name();
+  complete_spec(record.spec, image);
+  record.id = crypto::random_id("sb-");
+  record.image_digest = image.digest;
+  record.kernel = kernel.name;
+  record.created_at = rfc3339_now();
+  return record;
+}
+
+// The caller holds the entry's operation lock.
+void Daemon::Impl::launch(const EntryPtr& entry, const store::Image& image,
+                          const image::KernelBundle& kernel) {
+  const Record record = snapshot(entry);
+  const Launch parts{options_.paths, options_.sandbox_executable, options_.agent};
+  HeldSandbox held = while_doing("starting sandbox " + record.name(),
+                                 [&] { return hold_sandbox(parts, record, image, kernel); });
+  const pid_t pid = held.child().pid();
+  const auto process_start = sys::process_start_time(pid);
+  auto process = sys::open_process(pid);
+  if (!process_start || !process) throw Error(Kind::Internal, "the sandbox process ended at once");
+  transition(entry, [&](Record& next) {
+    next.state = SandboxState::Starting;
+    next.pid = pid;
+    next.process_start = *process_start;
+    next.monitor_pid = 0;
+    next.started_at = rfc3339_now();
+    next.ended_at.clear();
+    next.end.reset();
+  });
+  {
+    const std::lock_guard lock(entry->mutex);
+    entry->process = std::move(*process);
+  }
+  held.release();
+  supervisor_->watch(record.id, held.take());
+  log_.info("sandbox started", {{"name", record.name()}, {"id", record.id}, {"pid", int64_t{pid}}});
+}
+
+// Until the guest's agent serves. When it does not, the sandbox has ended on return, by throw.
+void Daemon::Impl::await_ready(const EntryPtr& entry, milliseconds limit) {
+  const Record record = snapshot(entry);
+  try {
+    control(record).ready(limit);
+    const auto status = control(record).status(options_.margin);
+    transition(entry, [&](Record& next) {
+      if (next.state == SandboxState::Starting) next.state = SandboxState::Running;
+      next.monitor_pid = status.monitor_pid;
+    });
+    return;
+  } catch (const Error& error) {
+    // A daemon that goes leaves the sandbox to its successor.
+    pollfd stopping{stopping_.get(), POLLIN, 0};
+    if (::poll(&stopping, 1, 0) > 0) throw;
+    // The process may be on its way out with a better reason than ours.
+    if (error.kind() == Kind::Timeout || !await_end(entry, options_.margin)) {
+      kill(entry, error.message());
+      await_end(entry, kKillLimit);
+    }
+    const Record after = snapshot(entry);
+    const std::string why =
+        after.end && !after.end->detail.empty() ? after.end->detail : error.message();
+    if (after.end && after.end->reason == "stopped")
+      throw Error(Kind::Conflict, "sandbox " + record.name() + " was stopped while it started");
+    throw api::ApiError(
+        error.kind() == Kind::Timeout ? Kind::Timeout : Kind::Unavailable,
+        "sandbox " + record.name() + " did not start: " + why,
+        record.spec.ephemeral ? "" : "its console output: mvm logs " + record.name());
+  }
+}
+
+// The same, beside the caller. Its outcome is in the record.
+void Daemon::Impl::await_ready_aside(const EntryPtr& entry, milliseconds limit) {
+  const std::lock_guard lock(mutex_);
+  for (auto aside = asides_.begin(); aside != asides_.end();) {
+    if (!aside->done) {
+      ++aside;
+      continue;
+    }
+    aside->thread.join();
+    aside = asides_.erase(aside);
+  }
+  Aside& aside = asides_.emplace_back();
+  try {
+    aside.thread = std::thread([this, entry, limit, &aside] {
+      try {
+        await_ready(entry, limit);
+      } catch (const Error& error) {
+        log_.warning("sandbox did not start", {{"why", error.message()}});
+      }
+      aside.done = true;
+    });
+  } catch (...) {
+    asides_.pop_back();
+    throw;
+  }
+}
+
+bool Daemon::Impl::await_end(const EntryPtr& entry, milliseconds limit) {
+  std::unique_lock lock(entry->mutex);
+  return entry->changed.wait_for(
+      lock, limit, [&] { return entry->removed || !api::is_live(entry->record.state); });
+}
+
+void Daemon::Impl::kill(const EntryPtr& entry, const std::string& why) {
+  const std::lock_guard lock(entry->mutex);
+  if (!entry->process) return;
+  entry->verdict = why;
+  sys::signal_process(entry->process.get(), SIGKILL);
+}
+
+// On the supervisor's thread.
+void Daemon::Impl::on_end(const std::string& id, std::optional<sys::ExitStatus> status) {
+  EntryPtr entry;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = by_id_.find(id);
+    if (found == by_id_.end()) return;
+    entry = found->second;
+  }
+  try {
+    conclude(entry, "the sandbox process ended without a word" +
+                        (status ? " (" + status->text() + ")" : std::string()));
+  } catch (const Error& error) {
+    log_.error("recording an end failed", {{"id", id}, {"why", error.message()}});
+  }
+}
+
+// Puts down how it ended: by the record that the sandbox process left, else `without_record`.
+void Daemon::Impl::conclude(const EntryPtr& entry, const std::string& without_record) {
+  const Record before = snapshot(entry);
+  auto exit = read_exit_record(options_.paths.exit_file(before.id));
+  std::string verdict;
+  {
+    const std::lock_guard lock(entry->mutex);
+    entry->process.reset();
+    verdict = std::exchange(entry->verdict, "");
+  }
+  if (!exit) {
+    exit = ExitRecord{{"crashed", verdict.empty() ? without_record : verdict}, rfc3339_now()};
+    // Only what never ran can have failed to start.
+    if (before.state == SandboxState::Starting) exit->end.reason = "start_failed";
+    if (before.state == SandboxState::Stopping) exit->end.reason = "killed";
+  }
+  log_.info("sandbox ended", {{"name", before.name()},
+                              {"id", before.id},
+                              {"reason", exit->end.reason},
+                              {"detail", exit->end.detail}});
+  // While the name is still taken: afterwards the directory may be another sandbox's.
+  sys::remove_tree(options_.paths.sandbox_runtime(before.name()));
+  const auto ended = [&](Record& next) {
+    next.state = state_after(exit->end.reason);
+    next.end = exit->end;
+    next.ended_at = exit->ended_at;
+    next.pid = 0;
+    next.monitor_pid = 0;
+  };
+  if (before.spec.ephemeral) {
+    forget(entry, ended);
+    sys::remove_tree(options_.paths.sandbox_data(before.id));
+  } else {
+    transition(entry, ended);
+  }
+}
+
+// The record goes before the data: a directory without a record is removed at the next start. The
+// runtime directory goes while the name is still taken; afterwards it may be another sandbox's.
+void Daemon::Impl::erase(const EntryPtr& entry) {
+  const Record record = snapshot(entry);
+  sys::remove_tree(options_.paths.sandbox_runtime(record.name()));
+  forget(entry);
+  sys::remove_tree(options_.paths.sandbox_data(record.id));
+}
+
+// The caller holds the operation lock. Returns when it has ended.
+void Daemon::Impl::stop_entry(const EntryPtr& entry, const api::StopRequest& request) {
+  const Record record = snapshot(entry);
+  if (!api::is_live(record.state)) return;
+  transition(entry, [](Record& next) {
+    if (api::is_live(next.state)) next.state = SandboxState::Stopping;
+  });
+  proto::StopRequest ask;
+  ask.kill = request.kill;
+  ask.grace = milliseconds(std::min<uint64_t>(request.grace_ms, api::kMaxBootTimeoutMs));
+  try {
+    control(record).stop(ask, (ask.kill ? milliseconds(0) : ask.grace) + options_.margin);
+  } catch (const Error& error) {
+    if (!await_end(entry, milliseconds(0)))
+      log_.warning("sandbox is killed", {{"name", record.name()}, {"why", error.message()}});
+    kill(entry, error.message());
+  }
+  // It lingers for its clients to read their last words; ours is read.
+  if (await_end(entry, options_.margin)) return;
+  kill(entry, "it did not end when asked");
+  if (!await_end(entry, kKillLimit))
+    throw Error(Kind::Timeout, "sandbox " + record.name() + " does not end, even when killed");
+}
+
+}

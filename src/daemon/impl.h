@@ -1,0 +1,135 @@
+#pragma once
+// The daemon's Service.
+//
+// A sandbox is an Entry: its record, under the entry's own mutex, and an operation lock that lets
+// one start, stop or removal of it run at a time. The map of entries has a mutex of its own, which
+// is never held during I/O. A record is changed by transition() alone, which writes it to the
+// database before anybody can see it; so what an answer said is still true after kill -9.
+//
+// How a sandbox ends is decided in one place, on_end(): the supervisor calls it when the process is
+// gone, whoever made it go.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <csignal>
+#include <functional>
+#include <list>
+#include <map>
+#include <thread>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "mvm/api/server.h"
+#include "mvm/base/scope_exit.h"
+#include "mvm/base/text.h"
+#include "mvm/crypto/random.h"
+#include "mvm/daemon/daemon.h"
+#include "mvm/image/import.h"
+#include "mvm/sys/error.h"
+#include "mvm/sys/file.h"
+#include "mvm/sys/io.h"
+#include "mvm/sys/socket.h"
+
+#include "clock.h"
+#include "control.h"
+#include "launch.h"
+#include "records.h"
+#include "supervisor.h"
+
+namespace mvm::daemon {
+
+using api::SandboxState;
+using std::chrono::milliseconds;
+
+struct Entry {
+  std::mutex operation;  // start, stop, remove: one at a time
+  std::mutex mutex;      // guards the rest
+  std::condition_variable changed;
+  Record record;
+  bool removed = false;
+  // A second descriptor of the process, while it is live.
+  sys::Fd process;
+  // Why the daemon itself killed it, if it did.
+  std::string verdict;
+};
+using EntryPtr = std::shared_ptr<Entry>;
+
+class Daemon::Impl final : public api::Service {
+ public:
+  explicit Impl(DaemonOptions options);
+  ~Impl() override;
+  void run();
+  void stop() noexcept;
+
+  api::Version version() override;
+  std::vector<api::Sandbox> sandboxes(bool all) override;
+  api::Sandbox create(const api::SandboxSpec& spec) override;
+  api::Sandbox sandbox(const std::string& name) override;
+  api::Sandbox stop(const std::string& name, const api::StopRequest& request) override;
+  api::Sandbox start(const std::string& name, const api::StartRequest& request) override;
+  void remove(const std::string& name, bool force) override;
+  void logs(const std::string& name, bool follow, const api::ByteSink& sink) override;
+  std::vector<api::Image> images() override;
+  api::Image image(const std::string& reference) override;
+  api::Image import_image(const api::ImportRequest& request,
+                          const api::ProgressSink& progress) override;
+  void remove_image(const std::string& reference, bool force) override;
+  std::vector<api::Kernel> kernels() override;
+  void stop_daemon() override { stop(); }
+
+ private:
+  // Start of the daemon.
+  void restore();
+  bool adopt(const EntryPtr& entry);
+  void remove_orphans();
+
+  // Entries.
+  using Change = std::function<void(Record&)>;
+  std::vector<EntryPtr> entries() const;
+  EntryPtr find(const std::string& name) const;  // throws NotFound
+  EntryPtr insert(Record record);                // throws Conflict
+  void forget(const EntryPtr& entry, const Change& last_change = {});
+  Record snapshot(const EntryPtr& entry) const;
+  // The same, for an operation that waited for its turn: throws NotFound when it was removed.
+  Record usable(const EntryPtr& entry) const;
+  void transition(const EntryPtr& entry, const Change& change);
+  api::Sandbox shown(const Record& record) const;
+  std::vector<std::string> users_of(const std::string& digest) const;
+
+  // Steps of an operation.
+  Record new_record(const api::SandboxSpec& spec, store::Image& image, image::KernelBundle& kernel);
+  void launch(const EntryPtr& entry, const store::Image& image, const image::KernelBundle& kernel);
+  void await_ready(const EntryPtr& entry, milliseconds limit);
+  void await_ready_aside(const EntryPtr& entry, milliseconds limit);
+  bool await_end(const EntryPtr& entry, milliseconds limit);
+  void kill(const EntryPtr& entry, const std::string& why);
+  void stop_entry(const EntryPtr& entry, const api::StopRequest& request);
+  void erase(const EntryPtr& entry);
+  void on_end(const std::string& id, std::optional<sys::ExitStatus> status);
+  void conclude(const EntryPtr& entry, const std::string& without_record);
+  SandboxControl control(const Record& record) const {
+    return {options_.paths.control_socket(record.name()), stopping_.get()};
+  }
+  api::Image shown(const store::Image& image) const;
+
+  DaemonOptions options_;
+  const obs::Log& log_ = options_.log;
+  sys::Fd lock_;
+  sys::Fd stopping_ = sys::event_fd();  // stays readable once signalled
+  std::string started_at_ = rfc3339_now();
+  std::unique_ptr<Records> records_;
+  mutable std::mutex mutex_;  // guards the map and the threads; never held during I/O
+  std::map<std::string, EntryPtr> by_id_;
+  struct Aside {
+    std::thread thread;
+    std::atomic<bool> done = false;
+  };
+  std::list<Aside> asides_;
+  std::unique_ptr<Supervisor> supervisor_;
+  std::unique_ptr<api::Server> server_;
+};
+
+}

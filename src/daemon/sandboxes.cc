@@ -1,0 +1,160 @@
+// The API's calls about sandboxes.
+#include "impl.h"
+
+namespace mvm::daemon {
+
+static constexpr size_t kLogPiece = 64 * 1024;
+static constexpr int kNameTries = 20;
+
+api::Version Daemon::Impl::version() {
+  api::Version version;
+  version.version = options_.version;
+  version.pid = ::getpid();
+  version.started_at = started_at_;
+  version.runtime_dir = options_.paths.runtime();
+  version.data_dir = options_.paths.data();
+  for (const EntryPtr& entry : entries())
+    version.sandboxes_live += api::is_live(snapshot(entry).state) ? 1 : 0;
+  return version;
+}
+
+std::vector<api::Sandbox> Daemon::Impl::sandboxes(bool all) {
+  std::vector<api::Sandbox> out;
+  for (const EntryPtr& entry : entries()) {
+    const Record record = snapshot(entry);
+    if (all || api::is_live(record.state)) out.push_back(shown(record));
+  }
+  std::sort(out.begin(), out.end(), [](const api::Sandbox& a, const api::Sandbox& b) {
+    return std::tie(a.created_at, a.id) < std::tie(b.created_at, b.id);
+  });
+  return out;
+}
+
+api::Sandbox Daemon::Impl::sandbox(const std::string& name) { return shown(snapshot(find(name))); }
+
+api::Sandbox Daemon::Impl::create(const api::SandboxSpec& spec) {
+  store::Image image;
+  image::KernelBundle kernel;
+  EntryPtr entry;
+  for (int tries = 1; !entry; ++tries) {
+    try {
+      entry = insert(new_record(spec, image, kernel));
+    } catch (const Error& error) {
+      // Only a name that we chose is ours to choose again.
+      if (error.kind() != Kind::Conflict || !spec.name.empty() || tries == kNameTries) throw;
+    }
+  }
+  {
+    const std::lock_guard operation(entry->operation);
+    // Nothing ran, so nothing is kept. (After the launch the console output may be wanted.)
+    ScopeExit undo([&] {
+      try {
+        kill(entry, "its start failed");
+        erase(entry);
+      } catch (const Error& error) {
+        log_.error("undoing a failed start failed", {{"why", error.message()}});
+      }
+    });
+    launch(entry, image, kernel);
+    undo.release();
+  }
+  const auto limit = milliseconds(spec.boot_timeout_ms) + options_.margin;
+  if (spec.wait) {
+    await_ready(entry, limit);
+  } else {
+    await_ready_aside(entry, limit);
+  }
+  return shown(snapshot(entry));
+}
+
+api::Sandbox Daemon::Impl::start(const std::string& name, const api::StartRequest& request) {
+  const EntryPtr entry = find(name);
+  if (request.boot_timeout_ms == 0 || request.boot_timeout_ms > api::kMaxBootTimeoutMs)
+    throw Error(Kind::Invalid,
+                "start.boot_timeout_ms: must be 1 to " + std::to_string(api::kMaxBootTimeoutMs));
+  {
+    const std::lock_guard operation(entry->operation);
+    const Record record = usable(entry);
+    if (api::is_live(record.state))
+      throw Error(Kind::Conflict, "sandbox " + record.name() + " is " +
+                                      std::string(api::state_name(record.state)) + " already");
+    const store::Image image = store::Images(options_.paths).get(record.image_digest);
+    const auto kernel = image::resolve_kernel(
+        options_.paths, record.spec.kernel.empty() ? record.kernel : record.spec.kernel);
+    launch(entry, image, kernel);
+  }
+  const auto limit = milliseconds(request.boot_timeout_ms) + options_.margin;
+  if (request.wait) {
+    await_ready(entry, limit);
+  } else {
+    await_ready_aside(entry, limit);
+  }
+  return shown(snapshot(entry));
+}
+
+api::Sandbox Daemon::Impl::stop(const std::string& name, const api::StopRequest& request) {
+  const EntryPtr entry = find(name);
+  const std::lock_guard operation(entry->operation);
+  usable(entry);
+  stop_entry(entry, request);
+  return shown(snapshot(entry));
+}
+
+void Daemon::Impl::remove(const std::string& name, bool force) {
+  const EntryPtr entry = find(name);
+  const std::lock_guard operation(entry->operation);
+  const Record record = usable(entry);
+  if (api::is_live(record.state)) {
+    if (!force)
+      throw api::ApiError(
+          Kind::Conflict,
+          "sandbox " + record.name() + " is " + std::string(api::state_name(record.state)),
+          "stop it first with: mvm down " + record.name() + " (or mvm rm --force)");
+    stop_entry(entry, {0, true});
+  }
+  erase(entry);
+}
+
+void Daemon::Impl::logs(const std::string& name, bool follow, const api::ByteSink& sink) {
+  const EntryPtr entry = find(name);
+  const std::string path = options_.paths.console_log(snapshot(entry).id);
+  const auto file = sys::open_if_exists(path, O_RDONLY | O_NOFOLLOW);
+  if (!file) return;
+  const sys::Fd watch = follow ? sys::watch_file(path) : sys::Fd();
+  sys::Fd process;
+  {
+    const std::lock_guard lock(entry->mutex);
+    if (entry->process) process = entry->process.duplicate();
+  }
+  Bytes piece(kLogPiece);
+  uint64_t offset = 0;
+  // Bounded by the size at each turn: a guest that prints without end cannot keep a reader that
+  // does not follow.
+  bool live = follow && process;
+  uint64_t end = sys::file_size(file->get());
+  while (true) {
+    while (offset < end) {
+      // Output that was given up to keep the file small is a hole.
+      const auto data = sys::next_data(file->get(), offset);
+      if (!data || *data >= end) break;
+      offset = *data;
+      const size_t want = static_cast<size_t>(std::min<uint64_t>(piece.size(), end - offset));
+      const size_t got = sys::pread_some(file->get(), std::span(piece).first(want), offset);
+      if (got == 0) break;
+      offset += got;
+      if (!sink(as_text(ByteView(piece).first(got)))) return;
+    }
+    if (!live) return;
+    // The second's tick is for a reader that went away without a word.
+    std::array<pollfd, 3> events{pollfd{watch.get(), POLLIN, 0}, pollfd{process.get(), POLLIN, 0},
+                                 pollfd{stopping_.get(), POLLIN, 0}};
+    if (::poll(events.data(), events.size(), 1'000) < 0 && errno != EINTR)
+      throw SystemError(errno, "waiting for console output");
+    if (events[2].revents != 0 || !sink("")) return;
+    sys::drain_watch(watch.get());
+    live = events[1].revents == 0;
+    end = sys::file_size(file->get());
+  }
+}
+
+}

@@ -1,0 +1,422 @@
+// The daemon with real processes, sockets and SQLite; only the machine behind a sandbox is not
+// there (fake_sandbox.h).
+
+#include "mvm/daemon/daemon.h"
+
+#include <csignal>
+#include <fstream>
+#include <thread>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "mvm/api/client.h"
+#include "mvm/image/import.h"
+#include "mvm/sys/error.h"
+#include "mvm/sys/file.h"
+#include "mvm/sys/io.h"
+#include "mvm/sys/process.h"
+#include "mvm/sys/socket.h"
+
+namespace mvm::daemon {
+
+using api::SandboxState;
+using std::chrono::milliseconds;
+
+// One daemon on a thread, as the role runs it.
+class Running {
+ public:
+  explicit Running(DaemonOptions options)
+      : daemon_(std::move(options)), thread_([this] { daemon_.run(); }) {}
+  ~Running() {
+    daemon_.stop();
+    if (thread_.joinable()) thread_.join();
+  }
+  void join() { thread_.join(); }
+
+ private:
+  Daemon daemon_;
+  std::thread thread_;
+};
+
+class DaemonTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    paths_.ensure_runtime();
+    paths_.ensure_data();
+    const std::string kernel = paths_.kernels_dir() + "/plain";
+    sys::make_directories(kernel);
+    sys::write_file_atomic(kernel + "/vmlinux", as_bytes("no kernel, nobody boots it"));
+    sys::write_file_atomic(kernel + "/bundle.json",
+                           as_bytes(R"({"name": "plain", "image": "vmlinux", "modules": []})"));
+    const std::string root = temporary_.path() + "/root";
+    sys::make_directories(root + "/etc", 0755);
+    sys::write_file_atomic(root + "/etc/hostname", as_bytes("x\n"));
+    store::Images images(paths_);
+    image::import_image(images, root, store::parse_image_name("base"));
+  }
+
+  void TearDown() override {
+    // What a failed test left running.
+    if (!sys::exists(paths_.daemon_socket())) start();
+    auto remaining = client();
+    for (const auto& sandbox : remaining->sandboxes(true)) remaining->remove(sandbox.name, true);
+    daemon_.reset();
+  }
+
+  DaemonOptions options(milliseconds idle = milliseconds(0)) const {
+    return {.paths = paths_,
+            .agent = as_bytes("no agent"),
+            .sandbox_executable = sys::own_executable(),
+            .version = "test",
+            .idle = idle,
+            .log = obs::Log(2, obs::Level::Error)};
+  }
+  void start() { daemon_ = std::make_unique<Running>(options()); }
+  // For sandboxes that will use up all the time they are given.
+  void start_impatient() {
+    auto impatient = options();
+    impatient.margin = milliseconds(200);
+    daemon_ = std::make_unique<Running>(std::move(impatient));
+  }
+  void restart() {
+    daemon_.reset();
+    start();
+  }
+  std::unique_ptr<api::Client> client() const {
+    auto client = api::Client::connect(paths_.daemon_socket());
+    if (!client) throw Error(Kind::Unavailable, "no daemon");
+    return client;
+  }
+  static api::SandboxSpec spec(const std::string& name, const std::string& manner = "") {
+    api::SandboxSpec spec;
+    spec.name = name;
+    spec.image = "base";
+    spec.memory = api::kMinMemory;
+    spec.disk = api::kMinDisk;
+    if (!manner.empty()) spec.env["FAKE"] = manner;
+    return spec;
+  }
+  // Until the sandbox is as `expected`, by asking; the daemon has no push.
+  template <typename Done>
+  bool eventually(Done done) const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (std::chrono::steady_clock::now() < deadline) {
+      if (done()) return true;
+      std::this_thread::yield();
+    }
+    return false;
+  }
+  bool reaches(const std::string& name, SandboxState state) const {
+    return eventually([&] { return client()->sandbox(name).state == state; });
+  }
+  template <typename Call>
+  static Error error_of(Call call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error;
+    }
+    return {Kind::Internal, "no error at all"};
+  }
+
+  sys::TempDir temporary_;
+  store::Paths paths_{temporary_.path() + "/run", temporary_.path() + "/data"};
+  std::unique_ptr<Running> daemon_;
+};
+
+TEST_F(DaemonTest, SandboxLivesAndEnds) {
+  start();
+  const auto made = client()->create(spec("web"));
+  EXPECT_EQ(made.state, SandboxState::Running);
+  EXPECT_EQ(made.monitor_pid, 4242);
+  EXPECT_EQ(made.kernel, "plain");
+  EXPECT_TRUE(sys::exists(made.control_socket));
+  EXPECT_EQ(client()->version().sandboxes_live, 1U);
+
+  std::string log;
+  client()->logs("web", false, [&](std::string_view piece) {
+    log += piece;
+    return true;
+  });
+  EXPECT_EQ(log, "hello from web\n");
+
+  const auto stopped = client()->stop(made.id, {});  // by id as well as by name
+  EXPECT_EQ(stopped.state, SandboxState::Stopped);
+  EXPECT_EQ(stopped.end, (api::End{"stopped", ""}));
+  EXPECT_EQ(stopped.ended_at, "2023-11-14T22:13:20.123Z");
+  EXPECT_TRUE(client()->sandboxes(false).empty());
+  EXPECT_EQ(client()->sandboxes(true).size(), 1U);
+
+  // Again, with the disk it had.
+  EXPECT_EQ(client()->start("web", {}).state, SandboxState::Running);
+  EXPECT_EQ(error_of([&] { client()->start("web", {}); }).kind(), Kind::Conflict);
+  EXPECT_EQ(error_of([&] { client()->remove("web", false); }).kind(), Kind::Conflict);
+  client()->remove("web", true);
+  EXPECT_EQ(error_of([&] { client()->sandbox("web"); }).kind(), Kind::NotFound);
+  EXPECT_FALSE(sys::exists(paths_.sandbox_data(made.id)));
+  EXPECT_FALSE(sys::exists(paths_.sandbox_runtime("web")));
+}
+
+TEST_F(DaemonTest, OfTwoCreationsOfOneNameExactlyOneWins) {
+  start();
+  std::array<std::string, 4> outcome;
+  std::vector<std::thread> threads;
+  for (std::string& mine : outcome)
+    threads.emplace_back([&] {
+      try {
+        client()->create(spec("web"));
+        mine = "made";
+      } catch (const api::ApiError& error) {
+        mine = std::string(kind_name(error.kind())) + ": " + error.message() + "; " + error.hint();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  std::sort(outcome.begin(), outcome.end());
+  const std::string refused =
+      "conflict: sandbox web exists already; use another name, or remove it with: mvm rm web";
+  EXPECT_EQ(outcome, (std::array<std::string, 4>{refused, refused, refused, "made"}));
+  EXPECT_EQ(client()->sandboxes(true).size(), 1U);
+}
+
+TEST_F(DaemonTest, RefusesWhatCannotBeAndNamesTheKey) {
+  start();
+  const auto complaint = [&](auto change) {
+    api::SandboxSpec bad = spec("web");
+    change(bad);
+    const Error error = error_of([&] { client()->create(bad); });
+    EXPECT_EQ(error.kind(), Kind::Invalid) << error.message();
+    return error.message();
+  };
+  EXPECT_NE(complaint([](auto& s) { s.name = "a/b"; }).find("sandbox.name"), std::string::npos);
+  EXPECT_NE(complaint([](auto& s) { s.name = std::string(300, 'a'); }).find("sandbox.name"),
+            std::string::npos);
+  EXPECT_NE(complaint([](auto& s) { s.cpus = 0; }).find("sandbox.cpus"), std::string::npos);
+  EXPECT_NE(complaint([](auto& s) { s.cpus = 33; }).find("sandbox.cpus"), std::string::npos);
+  EXPECT_NE(complaint([](auto& s) { s.memory = api::kMinMemory - 1; }).find("sandbox.memory"),
+            std::string::npos);
+  EXPECT_NE(complaint([](auto& s) { s.memory = uint64_t{1} << 50; }).find("sandbox.memory"),
+            std::string::npos);
+  EXPECT_NE(complaint([](auto& s) { s.disk = api::kMinDisk - 1; }).find("sandbox.disk"),
+            std::string::npos);
+  EXPECT_NE(complaint([](auto& s) { s.hostname = "a b init=/x"; }).find("sandbox.hostname"),
+            std::string::npos);
+  EXPECT_NE(complaint([](auto& s) { s.workdir = "work"; }).find("sandbox.workdir"),
+            std::string::npos);
+  EXPECT_NE(complaint([](auto& s) { s.env["A=B"] = "c"; }).find("sandbox.env"), std::string::npos);
+  EXPECT_NE(complaint([](auto& s) { s.image = ""; }).find("sandbox.image"), std::string::npos);
+  api::SandboxSpec unknown = spec("web");
+  unknown.image = "nothing";
+  EXPECT_EQ(error_of([&] { client()->create(unknown); }).kind(), Kind::NotFound);
+  EXPECT_TRUE(client()->sandboxes(true).empty());
+}
+
+TEST_F(DaemonTest, PicksANameWhenNoneIsGiven) {
+  start();
+  const auto made = client()->create(spec(""));
+  EXPECT_FALSE(made.name.empty());
+  EXPECT_EQ(client()->sandbox(made.name).id, made.id);
+}
+
+TEST_F(DaemonTest, GuestThatNeverAnswersIsTimeoutAndIsKilled) {
+  start_impatient();
+  auto never = spec("web", "never");
+  never.boot_timeout_ms = 1;
+  const Error error = error_of([&] { client()->create(never); });
+  EXPECT_EQ(error.kind(), Kind::Timeout);
+  const auto sandbox = client()->sandbox("web");
+  EXPECT_EQ(sandbox.state, SandboxState::Failed);
+  EXPECT_EQ(sandbox.sandbox_pid, 0);
+}
+
+TEST_F(DaemonTest, FailedStartTellsWhy) {
+  start();
+  const Error error = error_of([&] { client()->create(spec("web", "failed")); });
+  EXPECT_NE(error.message().find("the host has no KVM"), std::string::npos) << error.message();
+  EXPECT_EQ(client()->sandbox("web").end, (api::End{"start_failed", "the host has no KVM"}));
+}
+
+TEST_F(DaemonTest, SandboxThatSpeaksGarbageFails) {
+  start_impatient();
+  EXPECT_NE(error_of([&] { client()->create(spec("web", "garbage")); }).message().find("protocol"),
+            std::string::npos);
+  EXPECT_EQ(client()->sandbox("web").state, SandboxState::Failed);
+}
+
+TEST_F(DaemonTest, CrashIsSeenAndNamed) {
+  start();
+  const auto made = client()->create(spec("web"));
+  ASSERT_EQ(::kill(static_cast<pid_t>(made.sandbox_pid), SIGKILL), 0);
+  ASSERT_TRUE(reaches("web", SandboxState::Crashed));
+  const auto sandbox = client()->sandbox("web");
+  EXPECT_EQ(sandbox.end->reason, "crashed");
+  EXPECT_NE(sandbox.end->detail.find("SIGKILL"), std::string::npos);
+}
+
+TEST_F(DaemonTest, SandboxThatEndsByItselfIsStopped) {
+  start();
+  client()->create(spec("web", "quits"));
+  ASSERT_TRUE(reaches("web", SandboxState::Stopped));
+  EXPECT_EQ(client()->sandbox("web").end->reason, "exited");
+}
+
+TEST_F(DaemonTest, EphemeralSandboxLeavesNothing) {
+  start();
+  auto ephemeral = spec("once", "quits");
+  ephemeral.ephemeral = true;
+  const auto made = client()->create(ephemeral);
+  ASSERT_TRUE(eventually([&] { return client()->sandboxes(true).empty(); }));
+  ASSERT_TRUE(eventually([&] { return !sys::exists(paths_.sandbox_data(made.id)); }));
+}
+
+TEST_F(DaemonTest, StubbornSandboxIsKilled) {
+  start_impatient();
+  client()->create(spec("web", "stubborn"));
+  const auto stopped = client()->stop("web", {.grace_ms = 1, .kill = false});
+  EXPECT_EQ(stopped.state, SandboxState::Stopped);
+  EXPECT_EQ(stopped.end->reason, "killed");
+}
+
+TEST_F(DaemonTest, WithoutWaitingTheAnswerComesAtOnceAndTheStateFollows) {
+  start();
+  auto aside = spec("web");
+  aside.wait = false;
+  client()->create(aside);
+  EXPECT_TRUE(reaches("web", SandboxState::Running));
+}
+
+TEST_F(DaemonTest, StopEndsAStartThatHangs) {
+  start();
+  auto hanging = spec("web", "never");
+  hanging.wait = false;
+  client()->create(hanging);
+  EXPECT_EQ(client()->stop("web", {}).state, SandboxState::Stopped);
+}
+
+TEST_F(DaemonTest, RestartedDaemonAdoptsWhatRunsAndSeesItsEnd) {
+  start();
+  const auto before = client()->create(spec("web"));
+  restart();
+  const auto after = client()->sandbox("web");
+  EXPECT_EQ(after, before);
+  EXPECT_EQ(client()->stop("web", {}).end, (api::End{"stopped", ""}));
+}
+
+TEST_F(DaemonTest, RestartedDaemonFindsHowSandboxesEndedMeanwhile) {
+  start();
+  const auto crashed = client()->create(spec("crashed"));
+  auto once = spec("once");
+  once.ephemeral = true;
+  const auto ephemeral = client()->create(once);
+  daemon_.reset();
+  for (const auto& sandbox : {crashed, ephemeral}) {
+    const auto process = sys::open_process(static_cast<pid_t>(sandbox.sandbox_pid));
+    ASSERT_TRUE(process);
+    sys::signal_process(process->get(), SIGKILL);
+    // They are our children here, since the daemon was a thread of ours.
+    ::waitpid(static_cast<pid_t>(sandbox.sandbox_pid), nullptr, 0);
+  }
+  start();
+  EXPECT_EQ(client()->sandbox("crashed").state, SandboxState::Crashed);
+  EXPECT_EQ(client()->sandboxes(true).size(), 1U);
+  EXPECT_FALSE(sys::exists(paths_.sandbox_data(ephemeral.id)));
+}
+
+TEST_F(DaemonTest, RestartedDaemonRemovesOrphans) {
+  sys::make_directories(paths_.sandboxes_dir() + "/sb-orphan");
+  sys::make_directories(paths_.sandboxes_runtime() + "/orphan");
+  start();
+  EXPECT_FALSE(sys::exists(paths_.sandboxes_dir() + "/sb-orphan"));
+  EXPECT_FALSE(sys::exists(paths_.sandboxes_runtime() + "/orphan"));
+}
+
+TEST_F(DaemonTest, SecondDaemonIsRefused) {
+  start();
+  const Error error = error_of([&] { Daemon second(options()); });
+  EXPECT_EQ(error.kind(), Kind::Conflict);
+  EXPECT_NE(error.message().find("another mvm daemon"), std::string::npos);
+}
+
+TEST_F(DaemonTest, DeadSocketIsReplaced) {
+  // A listener that was closed without removing its file, as kill -9 leaves it.
+  sys::listen_unix(paths_.daemon_socket()).reset();
+  ASSERT_TRUE(sys::exists(paths_.daemon_socket()));
+  EXPECT_EQ(api::Client::connect(paths_.daemon_socket()), nullptr);
+  start();
+  EXPECT_EQ(client()->version().version, "test");
+}
+
+TEST_F(DaemonTest, EndsByItselfWhenIdleButNotWhileASandboxRuns) {
+  daemon_ = std::make_unique<Running>(options(milliseconds(50)));
+  client()->create(spec("web"));
+  client()->stop("web", {});
+  daemon_->join();  // by itself
+  EXPECT_EQ(api::Client::connect(paths_.daemon_socket()), nullptr);
+  daemon_.reset();
+}
+
+TEST_F(DaemonTest, StopRequestEndsTheDaemonAndLeavesSandboxes) {
+  start();
+  const auto made = client()->create(spec("web"));
+  client()->stop_daemon();
+  daemon_->join();
+  daemon_.reset();
+  EXPECT_TRUE(sys::open_process(static_cast<pid_t>(made.sandbox_pid)));
+  start();
+  EXPECT_EQ(client()->sandbox("web").state, SandboxState::Running);
+}
+
+TEST_F(DaemonTest, FollowedLogEndsWithTheSandbox) {
+  start();
+  client()->create(spec("web"));
+  std::string log;
+  bool stopping = false;
+  client()->logs("web", true, [&](std::string_view piece) {
+    log += piece;
+    if (!std::exchange(stopping, true)) client()->stop("web", {});
+    return true;
+  });
+  EXPECT_EQ(log, "hello from web\nbye\n");
+}
+
+TEST_F(DaemonTest, ImagesAreImportedListedAndGuarded) {
+  start();
+  sys::make_directories(temporary_.path() + "/tree/bin", 0755);
+  sys::write_file_atomic(temporary_.path() + "/tree/bin/sh", as_bytes("#!"));
+  std::vector<std::string> stages;
+  const auto made = client()->import_image({temporary_.path() + "/tree", "tools"},
+                                           [&](const api::ImportProgress& progress) {
+                                             stages.push_back(progress.stage);
+                                             return true;
+                                           });
+  EXPECT_EQ(made.name, "tools:latest");
+  EXPECT_FALSE(stages.empty());
+  EXPECT_EQ(client()->images().size(), 2U);
+  EXPECT_EQ(client()->image("tools").digest, made.digest);
+
+  auto user = spec("web");
+  user.image = "tools";
+  client()->create(user);
+  EXPECT_EQ(client()->image("tools").used_by, std::vector<std::string>{"web"});
+  EXPECT_EQ(error_of([&] { client()->remove_image("tools", false); }).kind(), Kind::Conflict);
+  client()->remove("web", true);
+  client()->remove_image("tools", false);
+  EXPECT_EQ(error_of([&] { client()->image("tools"); }).kind(), Kind::NotFound);
+  EXPECT_EQ(error_of([&] { client()->import_image({"relative", "x"}, {}); }).kind(), Kind::Invalid);
+  EXPECT_EQ(
+      error_of([&] { client()->import_image({temporary_.path() + "/none", "x"}, {}); }).kind(),
+      Kind::NotFound);
+}
+
+TEST_F(DaemonTest, KernelsAreListed) {
+  start();
+  const auto kernels = client()->kernels();
+  ASSERT_EQ(kernels.size(), 1U);
+  EXPECT_EQ(kernels[0].name, "plain");
+  EXPECT_EQ(kernels[0].size, 26U);
+}
+
+}

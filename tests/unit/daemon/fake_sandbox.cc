@@ -1,0 +1,132 @@
+#include "fake_sandbox.h"
+
+#include <list>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "mvm/proto/control.h"
+#include "mvm/proto/sandbox_config.h"
+#include "mvm/sys/file.h"
+#include "mvm/sys/io.h"
+#include "mvm/sys/socket.h"
+
+namespace mvm::daemon {
+
+namespace {
+
+struct Client {
+  sys::Fd fd;
+  proto::FrameDecoder decoder;
+};
+
+class FakeSandbox {
+ public:
+  FakeSandbox(proto::SandboxConfig config, std::vector<sys::Fd> fds)
+      : config_(std::move(config)), fds_(std::move(fds)) {
+    for (const auto& [name, value] : config_.env)
+      if (name == "FAKE") manner_ = value;
+  }
+
+  int run() {
+    console("hello from " + config_.name + "\n");
+    if (manner_ == "failed") return end("start_failed", "the host has no KVM");
+    while (true) {
+      std::vector<pollfd> entries{{fd(proto::SandboxFd::Control), POLLIN, 0}};
+      for (const Client& client : clients_) entries.push_back({client.fd.get(), POLLIN, 0});
+      ::poll(entries.data(), entries.size(), -1);
+      auto entry = entries.begin() + 1;
+      for (auto client = clients_.begin(); client != clients_.end(); ++entry) {
+        if (entry->revents == 0 || serve(*client)) {
+          ++client;
+        } else {
+          client = clients_.erase(client);
+        }
+        if (ended_) return 0;
+      }
+      if (entries[0].revents != 0)
+        clients_.push_back({*sys::accept_connection(fd(proto::SandboxFd::Control)), {}});
+    }
+  }
+
+ private:
+  int fd(proto::SandboxFd which) const { return fds_.at(static_cast<size_t>(which)).get(); }
+
+  void console(const std::string& text) {
+    ::lseek(fd(proto::SandboxFd::ConsoleLog), 0, SEEK_END);
+    sys::write_all(fd(proto::SandboxFd::ConsoleLog), as_bytes(text));
+  }
+
+  int end(const std::string& reason, const std::string& detail) {
+    const std::string json = R"({"reason":")" + reason + R"(","detail":")" + detail +
+                             R"(","ended_at_unix_ms":1700000000123})";
+    const sys::Fd file =
+        sys::open_at(fd(proto::SandboxFd::Data), "exit.json", O_WRONLY | O_CREAT | O_EXCL);
+    sys::write_all(file.get(), as_bytes(json));
+    ended_ = true;
+    return 0;
+  }
+
+  void answer(Client& client, uint32_t stream, ByteView payload) {
+    Bytes out;
+    proto::append_frame(out, stream, proto::FrameType::End, payload);
+    sys::write_all(client.fd.get(), out);
+  }
+
+  void request(Client& client, uint32_t stream, ByteView payload) {
+    const auto verb = proto::request_verb(payload).value_or("");
+    if (verb == proto::kSandboxReadyVerb) {
+      if (manner_ == "never") return;
+      if (manner_ == "garbage") return sys::write_all(client.fd.get(), as_bytes("HTTP/1.1 200 OK"));
+      answer(client, stream, proto::encode_ok());
+    } else if (verb == proto::kSandboxStatusVerb) {
+      proto::SandboxStatus status;
+      status.id = config_.id;
+      status.name = config_.name;
+      status.state = "running";
+      status.sandbox_pid = static_cast<uint32_t>(::getpid());
+      status.monitor_pid = 4242;
+      answer(client, stream, proto::encode_ok(status.encode()));
+      if (manner_ == "quits") end("exited", "");
+    } else if (verb == proto::kSandboxStopVerb && manner_ != "stubborn") {
+      const auto asked = proto::StopRequest::decode(payload);
+      console("bye\n");
+      end(asked && asked->kill ? "killed" : "stopped", "");
+      proto::SandboxEnd how;
+      how.reason = proto::EndReason::Stopped;
+      answer(client, stream, proto::encode_ok(how.encode()));
+    }
+  }
+
+  // False when the client has gone.
+  bool serve(Client& client) {
+    const auto got = sys::read_some(client.fd.get(), client.decoder.space());
+    if (got && *got == 0) return false;
+    client.decoder.commit(got.value_or(0));
+    while (const auto frame = client.decoder.next())
+      if (frame->type == proto::FrameType::Request) request(client, frame->stream, frame->payload);
+    return true;
+  }
+
+  proto::SandboxConfig config_;
+  std::vector<sys::Fd> fds_;
+  std::string manner_;
+  std::list<Client> clients_;
+  bool ended_ = false;
+};
+
+}
+
+int run_fake_sandbox() {
+  auto message = sys::receive_message(proto::kConfigFd, proto::kMaxConfigMessage);
+  if (!message || message->data.empty()) return 3;  // the daemon went before it said go
+  auto config = proto::SandboxConfig::decode(message->data);
+  if (!config || message->fds.size() != static_cast<size_t>(proto::SandboxFd::Count)) return 4;
+  sys::set_nonblocking(message->fds[0].get());
+  return FakeSandbox(std::move(*config), std::move(message->fds)).run();
+}
+
+}
