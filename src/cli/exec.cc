@@ -17,6 +17,8 @@ namespace {
 constexpr const char* kShellScript =
     "if command -v bash >/dev/null 2>&1; then exec bash -l; else exec sh -l; fi";
 
+constexpr size_t kConsoleShown = 2048;  // bytes
+
 ExecPlan plan_of(const Context& context, const ExecOptions& options) {
   ExecPlan plan;
   plan.sandbox = options.sandbox;
@@ -44,6 +46,22 @@ ExecPlan plan_of(const Context& context, const ExecOptions& options) {
       request.env.insert(request.env.begin(), {"TERM", *term});
   }
   return plan;
+}
+
+// With the sandbox its console goes too; why it failed may stand there.
+void show_end_of_console(Context& context, api::Service& service, const std::string& name) {
+  std::string text;
+  try {
+    service.logs(name, false, [&](std::string_view piece) {
+      text += piece;
+      if (text.size() > 2 * kConsoleShown) text.erase(0, text.size() - kConsoleShown);
+      return true;
+    });
+  } catch (const Error&) {
+    return;  // the failure itself is reported by the caller
+  }
+  if (text.size() > kConsoleShown) text.erase(0, text.size() - kConsoleShown);
+  if (!text.empty()) context.console.err("the end of its console:\n" + tame(text) + "\n");
 }
 
 }
@@ -91,7 +109,8 @@ int run(Context& context, const RunOptions& options) {
     if (!fd)
       throw Error(Kind::Unavailable, "sandbox '" + sandbox.name + "' does not answer at its start");
     code = run_session(context.console, std::move(*fd), plan);
-  } catch (...) {
+  } catch (const Error&) {
+    show_end_of_console(context, service, sandbox.name);
     remove_it();
     throw;
   }

@@ -101,7 +101,7 @@ class Session {
   // started.
   void run() {
     proto::ExecRequest request = plan_.request;
-    if (request.tty) request.size = proto::TerminalSize(terminal_size(STDOUT_FILENO));
+    if (request.tty) request.size = our_size();
     proto::Hello hello;
     hello.role = "client";
     proto::append_frame(queue_, proto::kConnectionStream, FrameType::Hello, hello.encode());
@@ -122,6 +122,12 @@ class Session {
   bool done() const {
     if (plan_.request.detach && started_) return true;
     return ended_ && !out_.waiting() && !err_.waiting();
+  }
+
+  // Output may be redirected while the keys still come from a terminal.
+  static proto::TerminalSize our_size() {
+    const auto size = terminal_size(STDOUT_FILENO);
+    return size == proto::TerminalSize{} ? terminal_size(STDIN_FILENO) : size;
   }
 
   void turn() {
@@ -153,8 +159,7 @@ class Session {
 
   void on_signal(int number) {
     if (number == SIGWINCH) {
-      if (plan_.request.tty && !ended_)
-        proto::append_resize(queue_, kStream, terminal_size(STDOUT_FILENO));
+      if (plan_.request.tty && !ended_) proto::append_resize(queue_, kStream, our_size());
       return;
     }
     ++interruptions_;

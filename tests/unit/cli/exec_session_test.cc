@@ -8,6 +8,9 @@
 #include <thread>
 
 #include <fcntl.h>
+#include <pty.h>
+#include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <gmock/gmock.h>
@@ -307,6 +310,43 @@ TEST_F(ExecSession, ThirdSignalGivesUp) {
     sandbox.next(FrameType::End);  // never comes: the client hangs up
   });
   EXPECT_THAT(failure, HasSubstr("interrupted"));
+}
+
+TEST_F(ExecSession, TerminalIsRawMeanwhileAndAsBeforeAfterwards) {
+  int leader_fd = -1;
+  int follower_fd = -1;
+  winsize window{.ws_row = 33, .ws_col = 99, .ws_xpixel = 0, .ws_ypixel = 0};
+  ASSERT_EQ(::openpty(&leader_fd, &follower_fd, nullptr, nullptr, &window), 0);
+  const sys::Fd leader(leader_fd), follower(follower_fd);
+  const StandardInput input(follower.get());
+  const auto mode = [&follower] {
+    termios now{};
+    EXPECT_EQ(::tcgetattr(follower.get(), &now), 0);
+    return now.c_lflag;
+  };
+  const tcflag_t before = mode();
+  ASSERT_NE(before & ICANON, 0U);
+  plan.request.tty = true;
+  plan.request.stdin_open = true;
+  for (const bool fails : {false, true}) {
+    run([&](Peer& sandbox) {
+      EXPECT_EQ(sandbox.greet().size, (proto::TerminalSize{33, 99}));
+      EXPECT_EQ(mode() & (ICANON | ECHO | ISIG), 0U);
+      // Ctrl-C is a byte like any other.
+      sys::write_all(leader.get(), as_bytes("\x03"));
+      EXPECT_EQ(as_text(sandbox.next(FrameType::Data).payload), "\x03");
+      window.ws_row = 44;
+      EXPECT_EQ(::ioctl(leader.get(), TIOCSWINSZ, &window), 0);
+      ::kill(::getpid(), SIGWINCH);
+      EXPECT_EQ(proto::decode_resize(sandbox.next(FrameType::Resize).payload),
+                (proto::TerminalSize{44, 99}));
+      window.ws_row = 33;
+      EXPECT_EQ(::ioctl(leader.get(), TIOCSWINSZ, &window), 0);
+      fails ? sandbox.hang_up() : sandbox.end({});
+    });
+    EXPECT_EQ(mode(), before);
+    EXPECT_EQ(failure.empty(), !fails);
+  }
 }
 
 TEST_F(ExecSession, DetachedEndsWhenItHasStarted) {
