@@ -210,7 +210,7 @@ void MmioTransport::activate() noexcept {
       for (auto& made : queues_) made.reset();
       return fail(queue.error());
     }
-    queues_[index].emplace(std::move(*queue));
+    queues_[index].emplace(*queue);
   }
   device_.activate(queues_, driver_features_);
   settle();

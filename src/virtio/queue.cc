@@ -84,7 +84,7 @@ Expected<Queue, QueueFault> Queue::activate(const memory::GuestMemory& memory,
     return Unexpected{QueueFault::Misaligned};
   // With room for used_event and avail_event, whether negotiated or not (§2.7.6, §2.7.8).
   const auto descriptors = memory.slice(registers.descriptor_area, sizeof(Descriptor) * size);
-  const auto avail = memory.slice(registers.driver_area, kRingElements + 2 * size + 2);
+  const auto avail = memory.slice(registers.driver_area, kRingElements + size_t{2} * size + 2);
   const auto used =
       memory.slice(registers.device_area, kRingElements + kUsedElementSize * size + 2);
   if (!descriptors || !avail || !used) return Unexpected{QueueFault::AreaOutsideMemory};
@@ -209,7 +209,7 @@ bool Queue::should_notify() noexcept {
   if (!event_index_)
     return (memory::load_u16(avail_, std::memory_order_relaxed) & kAvailNoInterrupt) == 0;
   const uint16_t wish =
-      memory::load_u16(avail_ + kRingElements + 2U * size_, std::memory_order_relaxed);
+      memory::load_u16(avail_ + kRingElements + size_t{2} * size_, std::memory_order_relaxed);
   // §2.7.10: wanted when used.idx moved past used_event since the last look.
   return always || static_cast<uint16_t>(next_used_ - wish - 1) < pushed;
 }
