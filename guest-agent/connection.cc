@@ -74,7 +74,7 @@ void Connection::read() {
     if (!count) return;
     got = *count;
   } catch (const SystemError&) {
-    // A reset connection has ended like any other.
+    got = 0;  // a reset connection has ended like any other
   }
   if (got == 0) {
     close();
@@ -106,7 +106,7 @@ bool Connection::handle(const Frame& frame) {
 }
 
 bool Connection::open_stream(const Frame& frame) {
-  if (streams_.count(frame.stream) > 0) return false;
+  if (streams_.contains(frame.stream)) return false;
   const auto refuse = [&](Kind kind, const char* why) {
     queue(frame.stream, FrameType::End, proto::encode_error({kind, why}));
     return true;

@@ -28,9 +28,9 @@ struct StreamSlot {
 
 class Connection {
  public:
-  static constexpr size_t kHighWater = 512 * 1024;
-  static constexpr size_t kLowWater = 128 * 1024;
-  static constexpr size_t kMaxQueue = 8 * 1024 * 1024;
+  static constexpr size_t kHighWater = size_t{512} * 1024;
+  static constexpr size_t kLowWater = size_t{128} * 1024;
+  static constexpr size_t kMaxQueue = size_t{8} * 1024 * 1024;
 
   struct Handler {
     // Makes the verb of a Request, or ends its channel and returns nothing.

@@ -83,8 +83,8 @@ bool Get::enter(int parent, const std::string& name, Entry& entry, bool follow) 
   proto::append_entry(pending_, entry);
   std::unique_ptr<DIR, int (*)(DIR*)> directory(::fdopendir(fd.get()), &::closedir);
   if (!directory) throw SystemError(errno, "reading " + shown(entry.path));
-  fd.release();
-  levels_.push_back({std::move(directory), entry.path});
+  const int borrowed = fd.release();
+  levels_.push_back({std::move(directory), borrowed, entry.path});
   return true;
 }
 
@@ -141,7 +141,7 @@ void Get::produce() {
     const std::string path = level.path.empty() ? name : level.path + "/" + name;
     if (path.size() > proto::kMaxPath)
       throw Error(Kind::Unsupported, shown(path) + " is too deep to be copied");
-    if (add(::dirfd(level.directory.get()), name, path, false)) return;
+    if (add(level.fd, name, path, false)) return;
     ++result_.skipped;
   }
   proto::append_tree_end(pending_);

@@ -29,6 +29,7 @@ class Get final : public Stream {
  private:
   struct Level {
     std::unique_ptr<DIR, int (*)(DIR*)> directory;
+    int fd;            // the directory's, borrowed
     std::string path;  // of the directory within the tree; "" at the top
   };
 

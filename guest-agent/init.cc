@@ -72,31 +72,31 @@ void fatal(const std::string& why) {
 struct Mount {
   const char* type;
   const char* target;
-  unsigned mode;  // of the directory, where it has to be made
   unsigned long flags;
   const char* options;
-  bool needed;  // without it there is no point in going on
+  unsigned mode;  // of the directory, where it has to be made
+  bool needed;    // without it there is no point in going on
 };
 
 static constexpr unsigned long kGuarded = MS_NOSUID | MS_NODEV | MS_NOEXEC;
 
 // In the initramfs: enough to see the disks and the command line.
 static constexpr Mount kEarly[] = {
-    {"devtmpfs", "/dev", 0755, MS_NOSUID, "mode=755", true},
-    {"proc", "/proc", 0555, kGuarded, nullptr, true},
+    {"devtmpfs", "/dev", MS_NOSUID, "mode=755", 0755, true},
+    {"proc", "/proc", kGuarded, nullptr, 0555, true},
 };
 
 // In the root, in this order. /tmp stays on the writable layer: what a command puts there is
 // bounded by the sandbox's disk, not by its memory.
 static constexpr Mount kFinal[] = {
-    {"proc", "/proc", 0555, kGuarded, nullptr, true},
-    {"sysfs", "/sys", 0555, kGuarded, nullptr, false},
-    {"devtmpfs", "/dev", 0755, MS_NOSUID, "mode=755", true},
-    {"devpts", "/dev/pts", 0755, MS_NOSUID | MS_NOEXEC, "gid=5,mode=620,ptmxmode=666", false},
-    {"tmpfs", "/dev/shm", 01777, MS_NOSUID | MS_NODEV, "mode=1777", false},
-    {"mqueue", "/dev/mqueue", 01777, kGuarded, nullptr, false},
-    {"tmpfs", "/run", 0755, MS_NOSUID | MS_NODEV, "mode=755", true},
-    {"cgroup2", "/sys/fs/cgroup", 0555, kGuarded, "nsdelegate,memory_recursiveprot", false},
+    {"proc", "/proc", kGuarded, nullptr, 0555, true},
+    {"sysfs", "/sys", kGuarded, nullptr, 0555, false},
+    {"devtmpfs", "/dev", MS_NOSUID, "mode=755", 0755, true},
+    {"devpts", "/dev/pts", MS_NOSUID | MS_NOEXEC, "gid=5,mode=620,ptmxmode=666", 0755, false},
+    {"tmpfs", "/dev/shm", MS_NOSUID | MS_NODEV, "mode=1777", 01777, false},
+    {"mqueue", "/dev/mqueue", kGuarded, nullptr, 01777, false},
+    {"tmpfs", "/run", MS_NOSUID | MS_NODEV, "mode=755", 0755, true},
+    {"cgroup2", "/sys/fs/cgroup", kGuarded, "nsdelegate,memory_recursiveprot", 0555, false},
 };
 
 static void mount_all(std::span<const Mount> table) {

@@ -131,7 +131,10 @@ static Prepared prepare(const Launch& what) {
   Prepared prepared;
   const Environment env = make_environment(what.request, what.identity);
   prepared.files = candidates(what.request.argv[0], env);
-  for (const auto& [name, value] : env) prepared.env_text.push_back(name + "=" + value);
+  for (const auto& [name, value] : env) {
+    prepared.env_text.push_back(name);
+    prepared.env_text.back().append("=").append(value);
+  }
   if (!what.tree.marker().empty()) prepared.env_text.push_back(what.tree.marker());
   for (const auto& file : prepared.files) prepared.file_pointers.push_back(file.c_str());
   // execve takes char* for history's sake and does not write.

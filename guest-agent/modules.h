@@ -6,7 +6,7 @@
 
 namespace mvm::guest {
 
-inline constexpr size_t kMaxModuleList = 64 * 1024;
+inline constexpr size_t kMaxModuleList = size_t{64} * 1024;
 
 // The lines of a module list: a path each, in load order. Blank lines do not count.
 std::vector<std::string> parse_module_list(std::string_view text);

@@ -14,7 +14,7 @@
 
 namespace mvm::guest {
 
-inline constexpr size_t kMaxAccountFile = 1024 * 1024;
+inline constexpr size_t kMaxAccountFile = size_t{1024} * 1024;
 inline constexpr size_t kMaxSupplementaryGroups = 1024;
 
 struct Identity {

@@ -21,7 +21,7 @@
 
 namespace mvm::guest {
 
-static constexpr size_t kMaxProcFile = 256 * 1024;
+static constexpr size_t kMaxProcFile = size_t{256} * 1024;
 // cgroup.procs of a fork bomb may be long; what does not fit is met in the next round.
 static constexpr size_t kMaxMembers = 65536;
 // Rounds of scan and kill before a tree that forks faster than we scan is given up on.
@@ -120,11 +120,11 @@ static std::vector<pid_t> scan(pid_t root, const std::string& marker) {
   for (bool grew = true; grew;) {
     grew = false;
     for (const auto& process : processes)
-      if (tree.count(process.parent) > 0) grew |= tree.insert(process.pid).second;
+      if (tree.contains(process.parent)) grew |= tree.insert(process.pid).second;
   }
   std::vector<pid_t> alive;
   for (const auto& process : processes)
-    if (!process.zombie && process.pid != ::getpid() && tree.count(process.pid) > 0)
+    if (!process.zombie && process.pid != ::getpid() && tree.contains(process.pid))
       alive.push_back(process.pid);
   return alive;
 }

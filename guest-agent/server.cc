@@ -156,7 +156,7 @@ void Server::accept() {
 
 // MemAvailable of /proc/meminfo, in bytes.
 static std::optional<uint64_t> available_memory() {
-  constexpr size_t kMaxMeminfo = 64 * 1024;
+  constexpr size_t kMaxMeminfo = size_t{64} * 1024;
   std::string text;
   try {
     text = sys::read_text_file("/proc/meminfo", kMaxMeminfo);

@@ -9,7 +9,7 @@
 
 namespace mvm::guest {
 
-inline constexpr size_t kMaxCommandLine = 64 * 1024;
+inline constexpr size_t kMaxCommandLine = size_t{64} * 1024;
 
 struct Settings {
   std::string root;          // mvm.root=/dev/vda: read-only; erofs, squashfs or ext4

@@ -40,7 +40,7 @@ std::optional<Hello> Hello::decode(ByteView payload) noexcept {
       field.skip();
     }
   }
-  return finished(in, std::move(hello), complete);
+  return finished(in, hello, complete);
 }
 
 // ---- envelopes ------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ std::optional<End> End::decode(ByteView payload) noexcept {
     }
   }
   const bool one_of_both = end.error.has_value() == end.result.empty();
-  return finished(in, std::move(end), one_of_both);
+  return finished(in, end, one_of_both);
 }
 
 // ---- verbs of the agent ---------------------------------------------------------------------
@@ -164,7 +164,7 @@ std::optional<AgentInfo> AgentInfo::decode(ByteView item) noexcept {
       field.skip();
     }
   }
-  return finished(in, std::move(info));
+  return finished(in, info);
 }
 
 Bytes ShutdownRequest::encode() const {
@@ -187,7 +187,7 @@ std::optional<ShutdownRequest> ShutdownRequest::decode(ByteView payload) noexcep
       field.skip();
     }
   }
-  return finished(in, std::move(request));
+  return finished(in, request);
 }
 
 Bytes SyncTimeRequest::encode() const {
@@ -212,7 +212,7 @@ std::optional<SyncTimeRequest> SyncTimeRequest::decode(ByteView payload) noexcep
       field.skip();
     }
   }
-  return finished(in, std::move(request), complete);
+  return finished(in, request, complete);
 }
 
 // ---- verbs of the sandbox process -----------------------------------------------------------
@@ -263,7 +263,7 @@ Bytes SandboxEnd::encode() const {
 std::optional<SandboxEnd> SandboxEnd::decode(ByteView item) noexcept {
   CborReader in(item);
   SandboxEnd end = read_end(in);
-  return finished(in, std::move(end));
+  return finished(in, end);
 }
 
 Bytes SandboxStatus::encode() const {
@@ -307,7 +307,7 @@ std::optional<SandboxStatus> SandboxStatus::decode(ByteView item) noexcept {
     }
   }
   const bool complete = !status.state.empty();
-  return finished(in, std::move(status), complete);
+  return finished(in, status, complete);
 }
 
 Bytes StopRequest::encode() const {
@@ -333,7 +333,7 @@ std::optional<StopRequest> StopRequest::decode(ByteView payload) noexcept {
       field.skip();
     }
   }
-  return finished(in, std::move(request));
+  return finished(in, request);
 }
 
 }

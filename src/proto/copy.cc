@@ -187,7 +187,7 @@ std::optional<PutRequest> PutRequest::decode(ByteView payload) noexcept {
     }
   }
   const bool complete = !request.path.empty();
-  return finished(in, std::move(request), complete);
+  return finished(in, request, complete);
 }
 
 Bytes GetRequest::encode() const {
@@ -214,7 +214,7 @@ std::optional<GetRequest> GetRequest::decode(ByteView payload) noexcept {
     }
   }
   const bool complete = !request.path.empty();
-  return finished(in, std::move(request), complete);
+  return finished(in, request, complete);
 }
 
 Bytes CopyResult::encode() const {
@@ -242,7 +242,7 @@ std::optional<CopyResult> CopyResult::decode(ByteView item) noexcept {
       field.skip();
     }
   }
-  return finished(in, std::move(result));
+  return finished(in, result);
 }
 
 }

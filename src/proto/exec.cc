@@ -91,7 +91,7 @@ std::optional<ExecRequest> ExecRequest::decode(ByteView payload) noexcept {
     }
   }
   const bool complete = !request.argv.empty() && !request.argv[0].empty();
-  return finished(in, std::move(request), complete);
+  return finished(in, request, complete);
 }
 
 Bytes ExecStarted::encode() const {
@@ -114,7 +114,7 @@ std::optional<ExecStarted> ExecStarted::decode(ByteView payload) noexcept {
       field.skip();
     }
   }
-  return finished(in, std::move(started));
+  return finished(in, started);
 }
 
 Bytes ExecResult::encode() const {
@@ -151,7 +151,7 @@ std::optional<ExecResult> ExecResult::decode(ByteView item) noexcept {
       field.skip();
     }
   }
-  return finished(in, std::move(result), complete);
+  return finished(in, result, complete);
 }
 
 }

@@ -22,9 +22,9 @@ inline void write_duration(MapWriter& map, std::string_view name, std::chrono::m
 
 // The message when all of it was read and nothing is left over.
 template <typename Message>
-std::optional<Message> finished(const CborReader& in, Message&& message, bool complete = true) {
+std::optional<Message> finished(const CborReader& in, Message& message, bool complete = true) {
   if (!in || !in.at_end() || !complete) return std::nullopt;
-  return std::forward<Message>(message);
+  return std::move(message);
 }
 
 }
