@@ -49,6 +49,7 @@ static struct stat status_of(int fd) {
 
 uint64_t file_size(int fd) { return static_cast<uint64_t>(status_of(fd).st_size); }
 bool is_regular_file(int fd) { return S_ISREG(status_of(fd).st_mode); }
+bool is_directory(int fd) { return S_ISDIR(status_of(fd).st_mode); }
 bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 Bytes read_file(const std::string& path, size_t limit) {

@@ -22,6 +22,7 @@
 namespace mvm::image {
 
 inline constexpr uint32_t kErofsBlock = 4096;
+inline constexpr uint64_t kMaxChunks = 16384;  // entries of a sparse file's block map
 
 struct ErofsSummary {
   uint64_t size = 0;  // bytes of the image
@@ -32,15 +33,17 @@ struct ErofsSummary {
 class ErofsWriter {
  public:
   // `output` is an empty regular file open for reading and writing; `scratch` another, for the ends
-  // of files. Both are borrowed.
-  ErofsWriter(int output, int scratch);
+  // of files. Both are borrowed. File data beyond `max_bytes` (holes that cannot be kept count) is
+  // Error{Exhausted}.
+  ErofsWriter(int output, int scratch, uint64_t max_bytes);
   ~ErofsWriter();
   ErofsWriter(const ErofsWriter&) = delete;
   ErofsWriter& operator=(const ErofsWriter&) = delete;
 
-  // One file at a time, `size` being what the file will have: append() data, or skip() a hole, in
-  // order, adding up to `size`; then end_file() fills the node.
-  void begin_file(uint64_t size, const Attributes& attributes);
+  // One file at a time, `size` being what the file will have: append() data, or skip() zeros, in
+  // order, adding up to `size`; then end_file() fills the node. A `sparse` file keeps its larger
+  // holes (chunk-based layout), at a granularity that bounds its block map to kMaxChunks.
+  void begin_file(uint64_t size, const Attributes& attributes, bool sparse = false);
   void append(ByteView data);
   void skip(uint64_t length);
   // append() of `length` bytes at `offset` of another file, without a copy through this process
@@ -48,7 +51,7 @@ class ErofsWriter {
   uint64_t append_from(int fd, uint64_t offset, uint64_t length);
   void end_file(Node& node);
 
-  // Data blocks written so far, in bytes.
+  // File data taken so far, in bytes.
   uint64_t written() const;
 
   // Lays out and writes everything else. The writer is done then.

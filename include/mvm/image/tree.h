@@ -27,6 +27,9 @@ inline constexpr NodeId kRoot = 0;
 
 enum class Type : uint8_t { Regular, Directory, Symlink, Fifo };
 
+// A chunk of a sparse file that is not there.
+inline constexpr uint32_t kHole = 0xffffffff;
+
 // Where a file's bytes went in the image being written; filled by ErofsWriter.
 struct Extent {
   enum class Layout : uint8_t { Plain, Inline, Chunked };

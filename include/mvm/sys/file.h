@@ -19,6 +19,7 @@ Fd open_at(int directory, const std::string& name, int flags, unsigned mode = 06
 
 uint64_t file_size(int fd);
 bool is_regular_file(int fd);
+bool is_directory(int fd);
 bool exists(const std::string& path);
 
 // The whole file; throws Error{Exhausted} when it is larger than `limit`.

@@ -1,0 +1,219 @@
+#include "mvm/image/kernel.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "mvm/base/error.h"
+#include "mvm/base/scope_exit.h"
+#include "mvm/base/text.h"
+#include "mvm/crypto/random.h"
+#include "mvm/sys/error.h"
+#include "mvm/sys/file.h"
+
+#include "copy_file.h"
+
+namespace mvm::image {
+
+static constexpr size_t kMaxDescription = size_t{1} << 20;
+static constexpr std::string_view kDefault = "default";
+static constexpr std::string_view kTemporary = ".tmp-";
+static constexpr std::string_view kHowToGetOne =
+    "build one with scripts/build-guest-kernel, or fetch Debian's with "
+    "scripts/get-distribution-kernel; both print a directory: give it to --kernel or MVM_KERNEL";
+
+// A file of the bundle: relative, without "..", so inside.
+static std::string inside(const std::string& directory, const std::string& path) {
+  bool plain = !path.empty() && path.front() != '/' && path.find('\0') == std::string::npos;
+  for (const std::string_view part : split(path, '/'))
+    plain = plain && !part.empty() && part != "." && part != "..";
+  if (!plain)
+    throw Error(Kind::Invalid,
+                "\"" + printable(path) + "\" is no plain relative path inside the bundle");
+  const std::string full = directory + "/" + path;
+  const auto fd = sys::open_if_exists(full, O_RDONLY | O_NONBLOCK);
+  if (!fd || !sys::is_regular_file(fd->get()))
+    throw Error(Kind::NotFound, "there is no file " + full);
+  return full;
+}
+
+static std::string absolute(const std::string& path) {
+  char* resolved = ::realpath(path.c_str(), nullptr);
+  if (resolved == nullptr) throw SystemError(errno, "finding " + path);
+  std::string text = resolved;
+  std::free(resolved);
+  return text;
+}
+
+// bundle.json, its paths as they stand there.
+struct Description {
+  std::string name;
+  std::string image;
+  std::vector<std::string> modules;
+};
+
+static Description read_description(const std::string& directory) {
+  const std::string path = directory + "/bundle.json";
+  if (!sys::exists(path))
+    throw Error(Kind::NotFound, directory + " is no kernel bundle: it has no bundle.json; " +
+                                    std::string(kHowToGetOne));
+  try {
+    const auto json = nlohmann::json::parse(sys::read_text_file(path, kMaxDescription));
+    Description description;
+    json.at("name").get_to(description.name);
+    json.at("image").get_to(description.image);
+    if (json.contains("modules")) json.at("modules").get_to(description.modules);
+    if (const auto complaint = name_complaint(description.name))
+      throw Error(Kind::Invalid, path + ": name: " + *complaint);
+    if (description.modules.size() > kMaxModules)
+      throw Error(Kind::Invalid, path + ": more than " + std::to_string(kMaxModules) + " modules");
+    return description;
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(Kind::Invalid, path + ": " + error.what());
+  }
+}
+
+KernelBundle load_bundle(const std::string& directory) {
+  const std::string where = absolute(directory);
+  const Description description = read_description(where);
+  return while_doing("kernel bundle " + where, [&] {
+    KernelBundle bundle{description.name, where, inside(where, description.image), {}};
+    for (const std::string& module : description.modules)
+      bundle.modules.push_back(inside(where, module));
+    return bundle;
+  });
+}
+
+// The name that data/kernels/default points at.
+static std::optional<std::string> default_name(const store::Paths& paths) {
+  std::string target(256, '\0');
+  const std::string link = paths.kernels_dir() + "/" + std::string(kDefault);
+  const ssize_t length = ::readlink(link.c_str(), target.data(), target.size());
+  if (length < 0) return std::nullopt;
+  target.resize(static_cast<size_t>(length));
+  if (name_complaint(target)) return std::nullopt;
+  return target;
+}
+
+static std::vector<std::string> installed_names(const store::Paths& paths) {
+  std::vector<std::string> names;
+  if (!sys::exists(paths.kernels_dir())) return names;
+  for (std::string& name : sys::list_directory(paths.kernels_dir()))
+    if (name != kDefault && !name_complaint(name)) names.push_back(std::move(name));
+  return names;
+}
+
+std::vector<InstalledKernel> list_kernels(const store::Paths& paths,
+                                          std::vector<std::string>* problems) {
+  std::vector<InstalledKernel> kernels;
+  const auto chosen = default_name(paths);
+  for (const std::string& name : installed_names(paths)) {
+    try {
+      kernels.push_back({load_bundle(paths.kernels_dir() + "/" + name), name == chosen});
+    } catch (const Error& error) {
+      if (problems != nullptr) problems->emplace_back(error.what());
+    }
+  }
+  return kernels;
+}
+
+static KernelBundle from_path(const std::string& path) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0) throw SystemError(errno, "kernel " + path);
+  if (S_ISDIR(status.st_mode)) return load_bundle(path);
+  if (!S_ISREG(status.st_mode))
+    throw Error(Kind::Invalid, "kernel " + path + " is neither a bundle nor a kernel image");
+  const std::string full = absolute(path);
+  return {full.substr(full.rfind('/') + 1), "", full, {}};
+}
+
+static KernelBundle from_name(const store::Paths& paths, std::string_view name) {
+  if (const auto complaint = name_complaint(name))
+    throw Error(Kind::Invalid, "kernel \"" + printable(name) + "\": " + *complaint);
+  const std::string directory = paths.kernels_dir() + "/" + std::string(name);
+  if (sys::exists(directory)) return load_bundle(directory);
+  const std::vector<std::string> names = installed_names(paths);
+  std::string message = "no kernel " + std::string(name);
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  if (const auto near = nearest(name, views)) {
+    message += "; did you mean " + *near + "?";
+  } else if (names.empty()) {
+    message += "; none is installed: " + std::string(kHowToGetOne);
+  } else {
+    message += "; installed:";
+    for (const std::string& known : names) message += " " + known;
+  }
+  throw Error(Kind::NotFound, message);
+}
+
+KernelBundle resolve_kernel(const store::Paths& paths, std::optional<std::string_view> wanted) {
+  std::string text(wanted.value_or(""));
+  if (text.empty())
+    if (const char* variable = ::secure_getenv("MVM_KERNEL")) text = variable;
+  if (text.find('/') != std::string::npos) return from_path(text);
+  if (!text.empty() && text != kDefault) return from_name(paths, text);
+  if (const auto chosen = default_name(paths)) return from_name(paths, *chosen);
+
+  const std::vector<std::string> names = installed_names(paths);
+  if (names.empty())
+    throw Error(Kind::NotFound, "no guest kernel is installed; " + std::string(kHowToGetOne));
+  const auto tuned = std::find_if(names.begin(), names.end(), [](const std::string& name) {
+    return name.starts_with("tuned");
+  });
+  return from_name(paths, tuned != names.end() ? *tuned : names.front());
+}
+
+static void point_default_at(const store::Paths& paths, const std::string& name) {
+  const std::string link = paths.kernels_dir() + "/" + std::string(kDefault);
+  const std::string fresh =
+      paths.kernels_dir() + "/" + crypto::random_id(std::string(kTemporary), 12);
+  sys::check(::symlink(name.c_str(), fresh.c_str()), "making " + fresh);
+  sys::check(::rename(fresh.c_str(), link.c_str()), "renaming to " + link);
+}
+
+KernelBundle install_kernel(const store::Paths& paths, const std::string& directory,
+                            bool make_default) {
+  const KernelBundle source = load_bundle(directory);
+  if (source.name == kDefault) throw Error(Kind::Invalid, "a kernel must not be named \"default\"");
+  store::ensure_private_directory(paths.kernels_dir());
+  const std::string fresh =
+      paths.kernels_dir() + "/" + crypto::random_id(std::string(kTemporary), 12);
+  sys::make_directories(fresh);
+  ScopeExit undo([&] {
+    try {
+      sys::remove_tree(fresh);
+    } catch (const Error&) {
+      // The error that brought us here is the one to report.
+    }
+  });
+  std::vector<std::string> files = source.modules;
+  files.push_back(source.image);
+  for (const std::string& file : files) {
+    const std::string target = fresh + file.substr(source.directory.size());
+    sys::make_directories(target.substr(0, target.rfind('/')));
+    copy_file(file, target);
+  }
+  copy_file(source.directory + "/bundle.json", fresh + "/bundle.json");
+  load_bundle(fresh);
+
+  // A directory cannot be renamed over another, but the two can be exchanged.
+  const std::string target = paths.kernels_dir() + "/" + source.name;
+  if (::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, target.c_str(), RENAME_NOREPLACE) == 0)
+    undo.release();
+  else if (errno == EEXIST)
+    sys::check(::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE),
+               "replacing " + target);
+  else
+    throw SystemError(errno, "renaming to " + target);
+  sys::sync_directory(paths.kernels_dir());
+  if (make_default || !default_name(paths)) point_default_at(paths, source.name);
+  return load_bundle(target);
+}
+
+}

@@ -1,0 +1,129 @@
+// mkfs.ext4 is not on the path of a start: it runs once for each size, and a disk is a copy of the
+// few hundred KiB that it wrote (the figures are in overlay.h).
+//
+// What the file system is made with, and why:
+//   ^has_journal         The disk is thrown away with its sandbox, and what must survive is what a
+//                        guest has fsync'ed: the device makes FLUSH durable, and ext4 writes data
+//                        and inode at fsync with or without a journal. After a crash of the whole
+//                        host a journal-less ext4 needs an e2fsck where a journal would be
+//                        replayed; in exchange nothing is written twice, and the template has no
+//                        journal to copy. A sandbox that is killed loses no more than its page
+//                        cache.
+//   lazy_itable_init,    Inode tables stay unwritten, so a template of any size is small, and no
+//   nodiscard            time goes into telling a sparse file to be sparse.
+//   -m 0                 No reserve: the guest's root owns the disk anyway.
+//   -i 16384             An inode for each 16 KiB: trees of small files (node_modules) fit.
+//   ^resize_inode,       The disk never grows; without reserved descriptor blocks the template is
+//                        half as large.
+//   64bit, metadata_csum as by default; a fixed UUID and hash seed, so that a template is the same
+//                        bytes each time.
+
+#include "mvm/image/overlay.h"
+
+#include <csignal>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "mvm/base/error.h"
+#include "mvm/base/scope_exit.h"
+#include "mvm/base/text.h"
+#include "mvm/crypto/random.h"
+#include "mvm/sys/error.h"
+#include "mvm/sys/file.h"
+#include "mvm/sys/process.h"
+
+#include "copy_file.h"
+
+namespace mvm::image {
+
+static constexpr uint64_t kMiB = uint64_t{1} << 20;
+// Part of a template's name: raise it when the options below change.
+static constexpr std::string_view kTemplateVersion = "1";
+static constexpr std::chrono::seconds kMkfsTimeout{60};
+
+static uint64_t checked_size(uint64_t size) {
+  if (size < kMinOverlay || size > kMaxOverlay)
+    throw Error(Kind::Invalid, "a disk of " + format_size(size) + " is out of bounds: " +
+                                   format_size(kMinOverlay) + " to " + format_size(kMaxOverlay));
+  return (size + kMiB - 1) / kMiB * kMiB;
+}
+
+static std::string find_mkfs() {
+  for (const char* path : {"/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4", "/usr/bin/mkfs.ext4",
+                           "/run/current-system/sw/bin/mkfs.ext4"})
+    if (::access(path, X_OK) == 0) return path;
+  throw Error(Kind::Unavailable,
+              "this host has no mkfs.ext4, which makes a sandbox's disk; install e2fsprogs");
+}
+
+static void make_file_system(const std::string& path, uint64_t size) {
+  const sys::Fd log = sys::memory_file("mkfs", 0);
+  const sys::Fd null = sys::open_file("/dev/null", O_RDWR);
+  sys::SpawnOptions options;
+  options.argv = {find_mkfs(),
+                  "-q",
+                  "-F",
+                  "-b",
+                  "4096",
+                  "-m",
+                  "0",
+                  "-i",
+                  "16384",
+                  "-O",
+                  "^has_journal,^resize_inode",
+                  "-E",
+                  "lazy_itable_init=1,nodiscard,hash_seed=6d766d6f-7665-726c-6179-6861736865e1,"
+                  "root_owner=0:0",
+                  "-U",
+                  "6d766d6f-7665-726c-6179-000000000001",
+                  path,
+                  std::to_string(size / 1024) + "k"};
+  // The time that mke2fs writes into the superblock, fixed for the same bytes each time.
+  options.env = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "SOURCE_DATE_EPOCH=0",
+                 "E2FSPROGS_FAKE_TIME=1"};
+  options.fds = {{null.get(), 0}, {log.get(), 1}, {log.get(), 2}};
+  options.die_with_parent = true;
+  sys::Child child = sys::spawn(options);
+  const auto status = child.wait(kMkfsTimeout);
+  if (!status) {
+    child.signal(SIGKILL);
+    child.wait();
+    throw Error(Kind::Timeout, "mkfs.ext4 did not end in time");
+  }
+  if (status->code != 0 || status->signal != 0) {
+    const std::string text =
+        sys::read_text_file("/proc/self/fd/" + std::to_string(log.get()), size_t{64} << 10);
+    throw Error(Kind::Internal, "mkfs.ext4: " + status->text() + ": " + printable(text, 1000));
+  }
+}
+
+// The template of this size, made when it is missing.
+static std::string ensure_template(const store::Paths& paths, uint64_t size) {
+  const std::string path = paths.overlays_dir() + "/" + std::to_string(size / kMiB) + "m-" +
+                           std::string(kTemplateVersion) + ".img";
+  if (sys::exists(path)) return path;
+  const std::string fresh = crypto::random_id(path + ".new-", 12);
+  ScopeExit undo([&] { ::unlink(fresh.c_str()); });
+  {
+    const sys::Fd fd = sys::open_file(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
+    sys::check(::ftruncate(fd.get(), static_cast<off_t>(size)), "sizing " + fresh);
+    make_file_system(fresh, size);
+    sys::check(::fsync(fd.get()), "syncing " + fresh);
+  }
+  // Two that make the same template at once: the later one replaces equal bytes.
+  sys::check(::rename(fresh.c_str(), path.c_str()), "renaming to " + path);
+  undo.release();
+  return path;
+}
+
+void prepare_overlay(const store::Paths& paths, uint64_t size) {
+  ensure_template(paths, checked_size(size));
+}
+
+void create_overlay(const store::Paths& paths, uint64_t size, const std::string& destination) {
+  const std::string source = ensure_template(paths, checked_size(size));
+  while_doing("making the disk", [&] { copy_file(source, destination); });
+}
+
+}

@@ -1,0 +1,293 @@
+// Order of writing is what makes this safe to kill at any point: bytes and manifest are synced and
+// renamed into place before a name points at them, and a name goes before the bytes do. What can
+// be left over is therefore only a .tmp- directory or a directory without names, never a name
+// without bytes.
+
+#include "mvm/store/images.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <map>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "mvm/base/error.h"
+#include "mvm/base/scope_exit.h"
+#include "mvm/base/text.h"
+#include "mvm/crypto/random.h"
+#include "mvm/state/database.h"
+#include "mvm/sys/error.h"
+#include "mvm/sys/file.h"
+
+namespace mvm::store {
+
+static constexpr std::string_view kTemporary = ".tmp-";
+static constexpr std::string_view kDefaultTag = "latest";
+static constexpr size_t kDigestLength = 64;
+static constexpr size_t kMaxManifest = size_t{1} << 20;
+static constexpr std::array<std::string_view, 1> kMigrations{
+    "CREATE TABLE image_name("
+    "  name TEXT NOT NULL, tag TEXT NOT NULL, digest TEXT NOT NULL,"
+    "  PRIMARY KEY(name, tag)) STRICT;"
+    "CREATE INDEX image_name_digest ON image_name(digest)"};
+
+ImageName parse_image_name(std::string_view text) {
+  const size_t colon = text.find(':');
+  const std::string_view name = text.substr(0, colon);
+  const std::string_view tag =
+      colon == std::string_view::npos ? kDefaultTag : text.substr(colon + 1);
+  if (const auto complaint = name_complaint(name))
+    throw Error(Kind::Invalid, "image name \"" + printable(text) + "\": " + *complaint);
+  if (const auto complaint = name_complaint(tag))
+    throw Error(Kind::Invalid, "image tag of \"" + printable(text) + "\": " + *complaint);
+  return {std::string(name), std::string(tag)};
+}
+
+static bool is_hex(std::string_view text) {
+  return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+static bool is_digest(std::string_view text) {
+  return text.size() == kDigestLength && is_hex(text);
+}
+
+Staging::~Staging() {
+  // The lock is empty once the directory was committed or this was moved from.
+  if (!lock_) return;
+  try {
+    sys::remove_tree(path_);
+  } catch (const Error&) {
+    // remove_unfinished will try again.
+  }
+}
+
+struct Images::Impl {
+  explicit Impl(const Paths& where)
+      : paths(where),
+        database(state::Database::open(where.state_db(), state::Durability::PowerLoss)) {
+    database.migrate("images", kMigrations);
+  }
+
+  std::string directory(std::string_view digest) const {
+    return paths.images_dir() + "/" + std::string(digest);
+  }
+
+  std::map<std::string, std::vector<std::string>> names_by_digest() {
+    std::map<std::string, std::vector<std::string>> names;
+    state::Statement rows =
+        database.prepare("SELECT digest, name || ':' || tag FROM image_name ORDER BY 2");
+    while (rows.step()) names[rows.text(0)].push_back(rows.text(1));
+    return names;
+  }
+
+  std::optional<std::string> digest_of(const ImageName& name) {
+    state::Statement row =
+        database.prepare("SELECT digest FROM image_name WHERE name = ? AND tag = ?");
+    row.bind_all(std::string_view(name.name), std::string_view(name.tag));
+    if (!row.step()) return std::nullopt;
+    return row.text(0);
+  }
+
+  std::vector<std::string> digests() const {
+    std::vector<std::string> found;
+    for (const std::string& name : sys::list_directory(paths.images_dir()))
+      if (is_digest(name)) found.push_back(name);
+    return found;
+  }
+
+  Image load(const std::string& digest) {
+    const std::string manifest = directory(digest) + "/manifest.json";
+    Image image{digest, directory(digest) + "/root.erofs", {}, {}};
+    image.manifest = manifest_from_json(sys::read_text_file(manifest, kMaxManifest), manifest);
+    state::Statement rows =
+        database.prepare("SELECT name || ':' || tag FROM image_name WHERE digest = ? ORDER BY 1");
+    rows.bind_all(std::string_view(digest));
+    while (rows.step()) image.names.push_back(rows.text(0));
+    return image;
+  }
+
+  struct Reference {
+    std::string digest;
+    std::optional<ImageName> name;  // when it was found by name
+  };
+  std::optional<Reference> find(std::string_view ref) {
+    std::string_view prefix = ref;
+    if (prefix.starts_with("sha256:")) prefix.remove_prefix(7);
+    const bool may_be_digest =
+        prefix.size() >= kMinDigestPrefix && prefix.size() <= kDigestLength && is_hex(prefix);
+    // A name comes first: somebody chose it.
+    if (prefix == ref) {
+      const ImageName name = parse_image_name(ref);
+      if (const auto digest = digest_of(name)) return Reference{*digest, name};
+    }
+    if (!may_be_digest) return std::nullopt;
+    std::optional<Reference> found;
+    for (const std::string& digest : digests()) {
+      if (!digest.starts_with(prefix)) continue;
+      if (found)
+        throw Error(Kind::Conflict, "image " + std::string(ref) +
+                                        ": more than one digest starts "
+                                        "so; give more digits");
+      found = Reference{digest, std::nullopt};
+    }
+    return found;
+  }
+
+  [[noreturn]] void not_found(std::string_view ref) {
+    std::vector<std::string> known;
+    for (const auto& [digest, names] : names_by_digest())
+      known.insert(known.end(), names.begin(), names.end());
+    std::string message = "no image " + printable(ref);
+    const std::vector<std::string_view> views(known.begin(), known.end());
+    if (const auto near = nearest(ref.find(':') == std::string_view::npos
+                                      ? std::string(ref) + ":" + std::string(kDefaultTag)
+                                      : std::string(ref),
+                                  views))
+      message += "; did you mean " + *near + "?";
+    else if (known.empty())
+      message += "; there is none yet: mvm image import DIR|TAR NAME";
+    else
+      message += "; mvm image ls shows what there is";
+    throw Error(Kind::NotFound, message);
+  }
+
+  // Renames it away first, so that nobody sees an image with half of its files.
+  void remove_bytes(const std::string& digest) const {
+    const std::string doomed =
+        paths.images_dir() + "/" + crypto::random_id(std::string(kTemporary), 12);
+    if (::rename(directory(digest).c_str(), doomed.c_str()) != 0) {
+      if (errno == ENOENT) return;
+      throw SystemError(errno, "removing image " + digest);
+    }
+    sys::remove_tree(doomed);
+  }
+
+  Paths paths;
+  state::Database database;
+};
+
+Images::Images(const Paths& paths) : impl_(std::make_unique<Impl>(paths)) {}
+Images::~Images() = default;
+Images::Images(Images&&) noexcept = default;
+Images& Images::operator=(Images&&) noexcept = default;
+
+std::vector<Image> Images::list() {
+  std::vector<Image> images;
+  for (const std::string& digest : impl_->digests()) {
+    try {
+      images.push_back(impl_->load(digest));
+    } catch (const Error& error) {
+      // Removed by somebody else since the directory was read: it simply is not there.
+      if (error.kind() != Kind::NotFound) throw;
+    }
+  }
+  std::stable_sort(images.begin(), images.end(), [](const Image& a, const Image& b) {
+    return std::pair(a.names.empty(), a.names) < std::pair(b.names.empty(), b.names);
+  });
+  return images;
+}
+
+std::optional<Image> Images::find(std::string_view ref) {
+  const auto reference = impl_->find(ref);
+  if (!reference) return std::nullopt;
+  return while_doing("image " + std::string(ref), [&] { return impl_->load(reference->digest); });
+}
+
+Image Images::get(std::string_view ref) {
+  auto image = find(ref);
+  if (!image) impl_->not_found(ref);
+  return std::move(*image);
+}
+
+Staging Images::stage() {
+  const std::string path =
+      impl_->paths.images_dir() + "/" + crypto::random_id(std::string(kTemporary), 12);
+  sys::check(::mkdir(path.c_str(), 0700), "making directory " + path);
+  ScopeExit undo([&] { ::rmdir(path.c_str()); });
+  sys::Fd lock = sys::open_file(path, O_RDONLY | O_DIRECTORY);
+  sys::check(::flock(lock.get(), LOCK_EX | LOCK_NB), "locking " + path);
+  undo.release();
+  return {path, std::move(lock)};
+}
+
+Image Images::commit(Staging staging, const Manifest& manifest, const ImageName& name) {
+  MVM_ASSERT(is_digest(manifest.digest));
+  const sys::Fd root = sys::open_file(staging.root(), O_RDONLY);
+  sys::check(::fsync(root.get()), "syncing " + staging.root());
+  sys::check(::fchmod(root.get(), 0400), "setting the mode of " + staging.root());
+  sys::write_file_atomic(staging.path() + "/manifest.json", as_bytes(manifest_to_json(manifest)));
+
+  const std::string final_path = impl_->directory(manifest.digest);
+  // The bytes and the name appear in one transaction, so that a removal of the last name of these
+  // bytes cannot come in between.
+  state::Transaction transaction(impl_->database);
+  if (::rename(staging.path().c_str(), final_path.c_str()) == 0) {
+    staging.lock_.reset();
+  } else if (errno != EEXIST && errno != ENOTEMPTY) {
+    throw SystemError(errno, "moving the image to " + final_path);
+  }
+  sys::sync_directory(impl_->paths.images_dir());
+  set_name(name, manifest.digest);
+  transaction.commit();
+  return impl_->load(manifest.digest);
+}
+
+void Images::set_name(const ImageName& name, std::string_view digest) {
+  impl_->database.prepare("INSERT OR REPLACE INTO image_name VALUES(?, ?, ?)")
+      .bind_all(std::string_view(name.name), std::string_view(name.tag), digest)
+      .run();
+}
+
+bool Images::remove(std::string_view ref, const InUse& in_use, bool force) {
+  state::Transaction transaction(impl_->database);
+  const auto reference = impl_->find(ref);
+  if (!reference) impl_->not_found(ref);
+  const std::string& digest = reference->digest;
+
+  state::Statement count =
+      impl_->database.prepare("SELECT count(*) FROM image_name WHERE digest = ?");
+  count.bind_all(std::string_view(digest));
+  count.step();
+  const bool only_a_name = reference->name && count.integer(0) > 1;
+  count.reset();
+
+  if (only_a_name) {
+    impl_->database.prepare("DELETE FROM image_name WHERE name = ? AND tag = ?")
+        .bind_all(std::string_view(reference->name->name), std::string_view(reference->name->tag))
+        .run();
+    transaction.commit();
+    return false;
+  }
+  const std::vector<std::string> users = in_use ? in_use(digest) : std::vector<std::string>{};
+  if (!users.empty() && !force) {
+    std::string list;
+    for (const std::string& user : users) list += (list.empty() ? "" : ", ") + user;
+    throw Error(Kind::Conflict,
+                "image " + std::string(ref) + " is in use by " + list + "; remove them first");
+  }
+  impl_->database.prepare("DELETE FROM image_name WHERE digest = ?")
+      .bind_all(std::string_view(digest))
+      .run();
+  transaction.commit();
+  impl_->remove_bytes(digest);
+  return true;
+}
+
+size_t Images::remove_unfinished() {
+  size_t removed = 0;
+  for (const std::string& name : sys::list_directory(impl_->paths.images_dir())) {
+    if (!name.starts_with(kTemporary)) continue;
+    const std::string path = impl_->paths.images_dir() + "/" + name;
+    const auto lock = sys::open_if_exists(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    if (!lock || ::flock(lock->get(), LOCK_EX | LOCK_NB) != 0) continue;
+    sys::remove_tree(path);
+    ++removed;
+  }
+  return removed;
+}
+
+}

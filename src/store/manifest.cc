@@ -1,0 +1,66 @@
+// manifest.json, written by us and read back with suspicion: the directory is the user's, and a
+// newer mvm may have written it.
+
+#include <nlohmann/json.hpp>
+
+#include "mvm/base/error.h"
+#include "mvm/store/images.h"
+
+namespace mvm::store {
+
+using Json = nlohmann::json;
+
+std::string manifest_to_json(const Manifest& manifest) {
+  const ImageConfig& config = manifest.config;
+  const Json json = {
+      {"version", kManifestVersion},
+      {"name", manifest.name},
+      {"created", manifest.created},
+      {"source", {{"kind", manifest.source_kind}, {"path", manifest.source_path}}},
+      {"root",
+       {{"file", "root.erofs"}, {"digest", "sha256:" + manifest.digest}, {"size", manifest.size}}},
+      {"files", manifest.files},
+      {"content_bytes", manifest.content_bytes},
+      {"config",
+       {{"entrypoint", config.entrypoint},
+        {"cmd", config.cmd},
+        {"env", config.env},
+        {"user", config.user},
+        {"workdir", config.workdir}}},
+  };
+  // File names need not be UTF-8; what cannot be JSON is shown as U+FFFD rather than refused.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Manifest manifest_from_json(std::string_view text, std::string_view where) {
+  try {
+    const Json json = Json::parse(text);
+    const int version = json.at("version").get<int>();
+    if (version > kManifestVersion)
+      throw Error(Kind::Unsupported, std::string(where) + ": written by a newer mvm (version " +
+                                         std::to_string(version) + ")");
+    Manifest manifest;
+    json.at("name").get_to(manifest.name);
+    json.at("created").get_to(manifest.created);
+    json.at("source").at("kind").get_to(manifest.source_kind);
+    json.at("source").at("path").get_to(manifest.source_path);
+    json.at("root").at("digest").get_to(manifest.digest);
+    json.at("root").at("size").get_to(manifest.size);
+    json.at("files").get_to(manifest.files);
+    json.at("content_bytes").get_to(manifest.content_bytes);
+    const Json& config = json.at("config");
+    config.at("entrypoint").get_to(manifest.config.entrypoint);
+    config.at("cmd").get_to(manifest.config.cmd);
+    config.at("env").get_to(manifest.config.env);
+    config.at("user").get_to(manifest.config.user);
+    config.at("workdir").get_to(manifest.config.workdir);
+    if (!manifest.digest.starts_with("sha256:"))
+      throw Error(Kind::Invalid, std::string(where) + ": the digest is no sha256");
+    manifest.digest.erase(0, 7);
+    return manifest;
+  } catch (const Json::exception& error) {
+    throw Error(Kind::Invalid, std::string(where) + ": " + error.what());
+  }
+}
+
+}
