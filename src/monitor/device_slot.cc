@@ -20,6 +20,9 @@ void DeviceSlot::write(uint64_t offset, ByteView data) noexcept {
   if (!virtio::MmioTransport::needs_lock(offset)) return transport_.write(offset, data);
   const std::lock_guard lock(mutex_);
   transport_.write(offset, data);
+  // A reset leaves news for whoever holds the device's host side, and that is the thread which
+  // serves its queues.
+  if (offset == virtio::mmio::kStatus && transport_.status() == 0) kick(0);
 }
 
 void DeviceSlot::serve(uint16_t queue) noexcept {

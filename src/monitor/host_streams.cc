@@ -17,6 +17,8 @@ namespace mvm::monitor {
 using virtio::StreamId;
 using virtio::VsockEvent;
 
+// How long the guest may take to accept or refuse a connection.
+static constexpr std::chrono::seconds kConnectTime{30};
 // Buffers filled for one stream before others have their turn.
 static constexpr int kReadsPerTurn = 16;
 
@@ -44,7 +46,14 @@ void HostStreams::add(StreamId id, sys::Fd socket, bool open, bool announce) {
 
 void HostStreams::connect(sys::Fd socket, uint32_t port, bool announce) {
   const auto id = slot_->with_lock([&] { return device_->open(port); });
-  if (id) add(*id, std::move(socket), false, announce);
+  if (id) {
+    add(*id, std::move(socket), false, announce);
+    streams_.at(token_of(*id)).deadline = loop_->after(kConnectTime, [this, stream = *id] {
+      slot_->with_lock([&] { device_->reset(stream); });
+      streams_.erase(token_of(stream));
+      handle_events();
+    });
+  }
   handle_events();
 }
 
@@ -160,6 +169,7 @@ void HostStreams::handle_event(const VsockEvent& event) {
       return;
     case VsockEvent::Kind::Connected:
       stream->open = true;
+      stream->deadline.reset();
       if (stream->announce) {
         // An empty socket buffer has room for one short line.
         const std::string line = "OK " + std::to_string(event.host_port) + "\n";

@@ -49,6 +49,7 @@ class HostStreams : public virtio::VsockHost {
     bool broken = false;
     uint32_t events = 0;
     loop::Watch watch;
+    loop::Watch deadline;  // for the guest's answer
   };
   static Token token_of(virtio::StreamId id) { return (uint64_t{id.slot} << 32) | id.generation; }
   static virtio::StreamId id_of(Token token) {

@@ -24,20 +24,32 @@ static std::string quoted(std::string_view text) {
   return out + "\"";
 }
 
+// Under a new name first, so that a reader sees all of it or the one before.
+static void write_record(int directory, const std::string& name, const std::string& json) {
+  const std::string temporary = name + ".new";
+  ::unlinkat(directory, temporary.c_str(), 0);
+  const sys::Fd file = sys::open_at(directory, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
+  sys::write_all(file.get(), as_bytes(json));
+  sys::check(::fdatasync(file.get()), "syncing " + name);
+  sys::check(::renameat(directory, temporary.c_str(), directory, name.c_str()), "renaming " + name);
+}
+
 void write_exit_record(int data_directory, const proto::SandboxEnd& end) {
   const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::system_clock::now().time_since_epoch());
-  const std::string json = "{\"reason\":" + quoted(proto::end_reason_name(end.reason)) +
-                           ",\"detail\":" + quoted(end.detail) +
-                           ",\"ended_at_unix_ms\":" + std::to_string(now.count()) + "}\n";
-  const char* const temporary = "exit.json.new";
-  ::unlinkat(data_directory, temporary, 0);
-  const sys::Fd file =
-      sys::open_at(data_directory, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
-  sys::write_all(file.get(), as_bytes(json));
-  sys::check(::fdatasync(file.get()), "syncing exit.json");
-  sys::check(::renameat(data_directory, temporary, data_directory, "exit.json"),
-             "renaming exit.json");
+  write_record(data_directory, "exit.json",
+               "{\"reason\":" + quoted(proto::end_reason_name(end.reason)) +
+                   ",\"detail\":" + quoted(end.detail) +
+                   ",\"ended_at_unix_ms\":" + std::to_string(now.count()) + "}\n");
+}
+
+void write_boot_record(int data_directory, uint64_t ready_ms,
+                       const std::vector<std::pair<std::string, uint64_t>>& counters) {
+  std::string json = "{\"ready_ms\":" + std::to_string(ready_ms) + ",\"counters\":{";
+  for (size_t i = 0; i < counters.size(); ++i)
+    json +=
+        (i == 0 ? "" : ",") + quoted(counters[i].first) + ":" + std::to_string(counters[i].second);
+  write_record(data_directory, "boot.json", json + "}}\n");
 }
 
 }

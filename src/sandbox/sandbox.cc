@@ -69,6 +69,7 @@ class Sandbox::Impl {
   void on_monitor_event(const proto::MonitorEvent& event);
   void on_monitor_exit(sys::ExitStatus status);
   void on_guest_connect(uint64_t stream, uint32_t port);
+  void record_boot(const proto::MonitorEvent& stats) const;
   void kill(EndReason reason, std::string detail);
   void finish(SandboxEnd end);
   proto::SandboxStatus status() const;
@@ -83,6 +84,8 @@ class Sandbox::Impl {
   sys::Fd data_;
   State state_ = State::Starting;
   std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
+  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  uint64_t ready_ms_ = 0;
   // Why it will have ended, once that is decided and the monitor's process is still to go.
   std::optional<SandboxEnd> verdict_;
   std::optional<SandboxEnd> end_;
@@ -211,6 +214,12 @@ void Sandbox::Impl::stop(const proto::StopRequest& request) {
 void Sandbox::Impl::on_agent_ready() {
   boot_deadline_.reset();
   if (state_ == State::Starting) state_ = State::Running;
+  ready_ms_ = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                        std::chrono::steady_clock::now() - began_)
+                                        .count());
+  proto::MonitorRequest stats;
+  stats.kind = proto::MonitorRequestKind::Stats;
+  monitor_->send(stats);
   for (const Asker asker : std::exchange(ready_askers_, {})) mux_.answer(asker, proto::encode_ok());
 }
 
@@ -282,6 +291,15 @@ void Sandbox::Impl::on_monitor_event(const proto::MonitorEvent& event) {
     if (end.detail.empty()) end.detail = "the guest powered off before it was ready; see mvm logs";
   }
   verdict_ = std::move(end);
+}
+
+void Sandbox::Impl::record_boot(const proto::MonitorEvent& stats) const {
+  try {
+    write_boot_record(data_.get(), ready_ms_, stats.counters);
+  } catch (const Error& error) {
+    // A figure lost, and nothing else.
+    std::fprintf(stderr, "mvm sandbox: recording the boot: %s\n", error.what());
+  }
 }
 
 void Sandbox::Impl::on_monitor_exit(sys::ExitStatus status) {

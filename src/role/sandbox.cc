@@ -1,0 +1,10 @@
+// `mvm sandbox`: one per microVM, started by the daemon.
+#include "mvm/sandbox/role.h"
+
+#include "roles.h"
+
+namespace mvm::role {
+
+int run_sandbox() { return sandbox::run_sandbox(); }
+
+}
