@@ -95,6 +95,15 @@ std::optional<Fd> accept_connection(int listener) {
   }
 }
 
+std::optional<size_t> send_some(int fd, ByteView data) {
+  while (true) {
+    const ssize_t sent = ::send(fd, data.data(), data.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) return static_cast<size_t>(sent);
+    if (errno == EAGAIN) return std::nullopt;
+    if (errno != EINTR) throw SystemError(errno, "sending");
+  }
+}
+
 PeerCredentials peer_credentials(int fd) {
   ucred credentials{};
   socklen_t length = sizeof credentials;

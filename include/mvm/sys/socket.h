@@ -30,6 +30,10 @@ std::optional<Fd> connect_unix(const std::string& path, Blocking blocking = Bloc
 // non-blocking.
 std::optional<Fd> accept_connection(int listener);
 
+// One send(2): a peer that is gone is EPIPE or ECONNRESET, never SIGPIPE. Never blocks, whatever
+// the descriptor's flags: nothing when there is no room.
+std::optional<size_t> send_some(int fd, ByteView data);
+
 struct PeerCredentials {
   pid_t pid;
   uid_t uid;

@@ -1,0 +1,44 @@
+#include "mvm/agent/call.h"
+
+namespace mvm::agent {
+
+using proto::FrameType;
+
+static Incoming fault(const char* text) noexcept {
+  Incoming incoming;
+  incoming.what = Incoming::What::Fault;
+  incoming.fault = text;
+  return incoming;
+}
+
+Incoming Call::on_frame(const proto::Frame& frame) noexcept {
+  if (frame.stream != stream_) return fault("a frame of a conversation that is not open");
+  if (ended_) return fault("a frame after the end");
+  Incoming incoming;
+  switch (frame.type) {
+    case FrameType::Data:
+      if (kind_ != Kind::Get) return fault("data that nobody asked for");
+      if (!receive_.receive(frame.payload.size())) return fault("more data than it may send");
+      incoming.what = Incoming::What::Data;
+      incoming.payload = frame.payload;
+      return incoming;
+    case FrameType::Window: {
+      const auto credit = proto::decode_window(frame.payload);
+      if (!credit || !send_.grant(*credit)) return fault("credit for what was never sent");
+      incoming.what = Incoming::What::Credit;
+      return incoming;
+    }
+    case FrameType::Event:
+      if (++events_ > kMaxEvents) return fault("events without end");
+      return incoming;
+    case FrameType::End:
+      ended_ = true;
+      incoming.what = Incoming::What::End;
+      incoming.payload = frame.payload;
+      return incoming;
+    default:
+      return fault("a frame that makes no sense here");
+  }
+}
+
+}

@@ -1,0 +1,158 @@
+// A file or tree here as an entry stream. It is read as it is found; what changes under way ends up
+// in the copy one way or the other, but never makes a stream that lies about its structure.
+
+#include <cerrno>
+#include <memory>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "mvm/agent/tree.h"
+#include "mvm/base/text.h"
+#include "mvm/sys/error.h"
+#include "mvm/sys/file.h"
+#include "mvm/sys/io.h"
+
+namespace mvm::agent {
+
+using proto::Entry;
+using proto::EntryType;
+
+struct TreeReader::Level {
+  std::unique_ptr<DIR, int (*)(DIR*)> directory;
+  std::string path;
+};
+
+static Entry describe(const struct stat& status, std::string path) {
+  Entry entry;
+  entry.mode = status.st_mode & 07777;
+  entry.uid = status.st_uid;
+  entry.gid = status.st_gid;
+  entry.mtime_seconds = status.st_mtim.tv_sec;
+  entry.mtime_nanoseconds = static_cast<uint32_t>(status.st_mtim.tv_nsec);
+  entry.path = std::move(path);
+  return entry;
+}
+
+TreeReader::TreeReader(const std::string& path, bool follow, Note note)
+    : root_(path), note_(std::move(note)), chunk_(proto::kMaxChunk) {
+  if (path.empty()) throw Error(Kind::Invalid, "a path cannot be empty");
+  // The kernel follows a link with a slash behind it.
+  add(AT_FDCWD, path, "", follow || path.back() == '/');
+  if (counts_.entries == 0)
+    throw Error(Kind::Unsupported, printable(path) + " is neither a file, a directory nor a link");
+}
+
+TreeReader::~TreeReader() = default;
+
+std::string TreeReader::shown(const std::string& path) const {
+  if (path.empty()) return printable(root_);
+  return printable(root_ + (root_.back() == '/' ? "" : "/") + path);
+}
+
+void TreeReader::skip(const std::string& path, const char* why) {
+  ++counts_.skipped;
+  if (note_) note_(shown(path) + why);
+}
+
+void TreeReader::add(int parent, const std::string& name, const std::string& path, bool follow) {
+  struct stat status{};
+  if (::fstatat(parent, name.c_str(), &status, follow ? 0 : AT_SYMLINK_NOFOLLOW) != 0) {
+    if (errno == ENOENT && !path.empty()) return skip(path, " went away and is left out");
+    throw SystemError(errno, "reading " + shown(path));
+  }
+  if (S_ISLNK(status.st_mode)) return add_symlink(parent, name, describe(status, path));
+  // Opening a device can do things, and opening a pipe can wait.
+  if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
+    return skip(path, " is a socket, pipe or device and is left out");
+  const int flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW);
+  sys::Fd fd(::openat(parent, name.c_str(), flags));
+  if (!fd) {
+    const bool changed = errno == ENOENT || errno == ELOOP || errno == ENXIO;
+    if (changed && !path.empty()) return skip(path, " went away and is left out");
+    throw SystemError(errno, "reading " + shown(path));
+  }
+  // What it was and what it is now may differ.
+  sys::check(::fstat(fd.get(), &status), "reading " + shown(path));
+  if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
+    return skip(path, " is a socket, pipe or device and is left out");
+  Entry entry = describe(status, path);
+  entry.type = S_ISDIR(status.st_mode) ? EntryType::Directory : EntryType::File;
+  entry.size = S_ISDIR(status.st_mode) ? 0 : static_cast<uint64_t>(status.st_size);
+  add_opened(std::move(fd), std::move(entry));
+}
+
+void TreeReader::add_opened(sys::Fd fd, Entry entry) {
+  proto::append_entry(headers_, entry);
+  ++counts_.entries;
+  if (entry.type == EntryType::File) {
+    file_ = std::move(fd);
+    file_path_ = std::move(entry.path);
+    return;
+  }
+  if (levels_.size() >= proto::kMaxCopyDepth)
+    throw Error(Kind::Unsupported, shown(entry.path) + " is too deep to be copied");
+  std::unique_ptr<DIR, int (*)(DIR*)> directory(::fdopendir(fd.get()), &::closedir);
+  if (!directory) throw SystemError(errno, "reading " + shown(entry.path));
+  fd.release();
+  levels_.push_back({std::move(directory), std::move(entry.path)});
+}
+
+void TreeReader::add_symlink(int parent, const std::string& name, Entry entry) {
+  entry.type = EntryType::Symlink;
+  entry.target.resize(proto::kMaxPath + 1);
+  const ssize_t length =
+      ::readlinkat(parent, name.c_str(), entry.target.data(), entry.target.size());
+  if (length <= 0 || static_cast<size_t>(length) > proto::kMaxPath)
+    return skip(entry.path, " is a link that cannot be read and is left out");
+  entry.target.resize(static_cast<size_t>(length));
+  proto::append_entry(headers_, entry);
+  ++counts_.entries;
+}
+
+bool TreeReader::produce_content(Bytes& out) {
+  const auto got = while_doing("reading " + shown(file_path_),
+                               [&] { return sys::read_some(file_.get(), chunk_).value_or(0); });
+  if (got > 0) {
+    proto::append_chunk(out, ByteView(chunk_).first(got));
+    counts_.bytes += got;
+    return true;
+  }
+  proto::append_content_end(out);
+  file_.reset();
+  return true;
+}
+
+bool TreeReader::produce(Bytes& out) {
+  if (done_) return false;
+  if (!headers_.empty()) {
+    Writer(out).bytes(headers_);
+    headers_.clear();
+    return true;
+  }
+  if (file_) return produce_content(out);
+  while (!levels_.empty()) {
+    const Level& level = levels_.back();
+    errno = 0;
+    const dirent* found = ::readdir(level.directory.get());
+    if (found == nullptr) {
+      if (errno != 0) throw SystemError(errno, "reading " + shown(level.path));
+      levels_.pop_back();
+      continue;
+    }
+    const std::string name = found->d_name;
+    if (name == "." || name == "..") continue;
+    const std::string path = level.path.empty() ? name : level.path + "/" + name;
+    if (path.size() > proto::kMaxPath)
+      throw Error(Kind::Unsupported, shown(path) + " has too long a path to be copied");
+    add(::dirfd(level.directory.get()), name, path, false);
+    return true;
+  }
+  proto::append_tree_end(out);
+  done_ = true;
+  return true;
+}
+
+}
