@@ -122,6 +122,7 @@ static Vcpu::Entry write_linux64(const GuestMemory& memory, const LoadedKernel& 
   set(0x218, static_cast<uint32_t>(initrd.address));
   set(0x21c, static_cast<uint32_t>(initrd.size));
   set(0x228, static_cast<uint32_t>(layout::kCommandLine.start));
+  set(0x250, uint64_t{0});  // setup_data: a list that the kernel would follow
   if (kernel.setup_header.empty()) set(0x230, uint32_t{0x0100'0000});  // kernel_alignment
   const auto map = memory_map(memory);
   set(0x1e8, static_cast<uint8_t>(map.size()));

@@ -15,19 +15,24 @@ static uint32_t bits_for(uint32_t count) {
   return static_cast<uint32_t>(std::bit_width(count - 1));
 }
 
-static void set_topology_leaf(CpuidEntry& entry, Topology topology) {
+// The levels of leaf 0xb and 0x1f (Intel SDM volume 2, CPUID): threads of a core, cores of the
+// package, and the end of the list. Made anew, because KVM gives the host's levels, or since Linux
+// 6.1 one that says nothing, by which every CPU would be a package of its own.
+static void add_topology(std::vector<CpuidEntry>& list, uint32_t function, Topology topology) {
   constexpr uint32_t kThread = 1U << 8, kCore = 2U << 8;
-  entry.edx = topology.cpu;
-  entry.eax = entry.ebx = 0;
-  entry.ecx = entry.index;
-  if (entry.index == 0) {
-    entry.ebx = 1;
-    entry.ecx |= kThread;
-  } else if (entry.index == 1) {
-    entry.eax = bits_for(topology.cpus);
-    entry.ebx = topology.cpus;
-    entry.ecx |= kCore;
-  }
+  CpuidEntry level{.function = function, .flags = kCpuidSignificantIndex, .edx = topology.cpu};
+  level.ebx = 1;
+  level.ecx = kThread;
+  list.push_back(level);
+  level.index = 1;
+  level.eax = bits_for(topology.cpus);
+  level.ebx = topology.cpus;
+  level.ecx = kCore | 1;
+  list.push_back(level);
+  level.index = 2;
+  level.eax = level.ebx = 0;
+  level.ecx = 2;
+  list.push_back(level);
 }
 
 static void adapt(CpuidEntry& entry, Topology topology) {
@@ -57,10 +62,6 @@ static void adapt(CpuidEntry& entry, Topology topology) {
       // Performance counters: not offered.
       entry.eax = entry.ebx = entry.ecx = entry.edx = 0;
       break;
-    case 0xb:
-    case 0x1f:
-      set_topology_leaf(entry, topology);
-      break;
     case 0x8000'0008:
       set_field(entry.ecx, 0, 8, topology.cpus - 1);
       set_field(entry.ecx, 12, 4, bits_for(topology.cpus));
@@ -84,6 +85,10 @@ static void adapt(CpuidEntry& entry, Topology topology) {
 
 std::vector<CpuidEntry> guest_cpuid(std::vector<CpuidEntry> supported, Topology topology) {
   for (auto& entry : supported) adapt(entry, topology);
+  for (const uint32_t function : {0xbU, 0x1fU}) {
+    const auto of_function = [function](const auto& entry) { return entry.function == function; };
+    if (std::erase_if(supported, of_function) > 0) add_topology(supported, function, topology);
+  }
   return supported;
 }
 

@@ -31,7 +31,7 @@ struct Needed {
   long capability;
   const char* name;
 };
-static constexpr std::array<Needed, 8> kNeeded = {{
+static constexpr std::array<Needed, 10> kNeeded = {{
     {KVM_CAP_IRQCHIP, "KVM_CAP_IRQCHIP"},
     {KVM_CAP_USER_MEMORY, "KVM_CAP_USER_MEMORY"},
     {KVM_CAP_EXT_CPUID, "KVM_CAP_EXT_CPUID"},
@@ -39,6 +39,8 @@ static constexpr std::array<Needed, 8> kNeeded = {{
     {KVM_CAP_IOEVENTFD, "KVM_CAP_IOEVENTFD"},
     {KVM_CAP_IMMEDIATE_EXIT, "KVM_CAP_IMMEDIATE_EXIT"},
     {KVM_CAP_SET_TSS_ADDR, "KVM_CAP_SET_TSS_ADDR"},
+    {KVM_CAP_SET_IDENTITY_MAP_ADDR, "KVM_CAP_SET_IDENTITY_MAP_ADDR"},
+    {KVM_CAP_TSC_DEADLINE_TIMER, "KVM_CAP_TSC_DEADLINE_TIMER"},  // guest_cpuid() announces it
     {KVM_CAP_MP_STATE, "KVM_CAP_MP_STATE"},
 }};
 
@@ -303,10 +305,13 @@ const char* exit_reason_name(ExitReason reason) noexcept {
 Exit Vcpu::run() {
   // The layout is the kernel's; the mapping is as long as it said.
   auto* run = reinterpret_cast<kvm_run*>(run_.data());
+  constexpr int kMaxOutOfMemory = 1000;
+  int out_of_memory = 0;
   while (::ioctl(fd_.get(), KVM_RUN, 0) != 0) {
     if (errno == EINTR) return {.reason = ExitReason::Interrupted};
-    // Some kernels say so under memory pressure, and mean "again".
-    if (errno != EAGAIN && errno != ENOMEM) throw SystemError(errno, "running a vCPU");
+    // Linux 6.12 and 6.13 say ENOMEM under pressure and mean "again"; others mean it.
+    const bool again = errno == EAGAIN || (errno == ENOMEM && ++out_of_memory < kMaxOutOfMemory);
+    if (!again) throw SystemError(errno, "running a vCPU");
   }
   switch (run->exit_reason) {
     case KVM_EXIT_IO: {

@@ -160,6 +160,8 @@ static LoadedKernel load_bzimage(const GuestMemory& memory, int file, uint64_t f
   const uint64_t setup_sectors = field(0x1f1, uint8_t{}) == 0 ? 4 : field(0x1f1, uint8_t{});
   const uint64_t code = (setup_sectors + 1) * 512;
   if (code >= file_size) bad_image("it ends before its code (is it truncated?)");
+  if (file_size - code <= k64BitEntry)
+    bad_image("it ends before its entry point (is it truncated?)");
   const uint64_t stated = uint64_t{field(0x1f4, uint32_t{})} * 16;
   if (stated > file_size - code)
     bad_image("it is truncated: " + std::to_string(file_size - code) + " of " +

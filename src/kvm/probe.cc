@@ -22,20 +22,20 @@ static constexpr uint64_t kCode = memory::kPageSize * 256;  // 1 MiB
 static constexpr uint16_t kDonePort = 0x80;
 
 static constexpr auto kProgram = std::to_array<uint8_t>({
-    0x48, 0x8d,      0x35, 0xf9, 0x0f, 0x00, 0x00,  // lea rsi, [rip + 0xff9]: the page after this
-                                                    // one
-    0x31, 0xc0,      0x31, 0xd2, 0x31, 0xdb, 0x31, 0xc9,  // xor eax, edx, ebx, ecx
-    0xf0, 0x48,      0x0f, 0xc7, 0x0e,                    // lock cmpxchg16b [rsi]
-    0x0f, 0x20,      0xe0,                                // mov rax, cr4
-    0x48, 0x0d,      0x00, 0x06, 0x04, 0x00,              // or rax, OSFXSR | OSXMMEXCPT | OSXSAVE
-    0x0f, 0x22,      0xe0,                                // mov cr4, rax
-    0x31, 0xc9,      0x31, 0xd2,                          // xor ecx, ecx; xor edx, edx
-    0xb8, 0x03,      0x00, 0x00, 0x00,                    // mov eax, x87 | SSE
-    0x0f, 0x01,      0xd1,                                // xsetbv
-    0x48, 0x0f,      0xae, 0x26,                          // xsave64 [rsi]
-    0x48, 0x0f,      0xae, 0x2e,                          // xrstor64 [rsi]
-    0xe6, kDonePort,                                      // out done, al
-    0xf4,                                                 // hlt
+    0x48, 0x8d, 0x35, 0xf9, 0x0f, 0x00, 0x00,        // lea rsi, [rip + 0xff9]: the page after this
+                                                     // one
+    0x31, 0xc0, 0x31, 0xd2, 0x31, 0xdb, 0x31, 0xc9,  // xor eax, edx, ebx, ecx
+    0xf0, 0x48, 0x0f, 0xc7, 0x0e,                    // lock cmpxchg16b [rsi]
+    0x0f, 0x20, 0xe0,                                // mov rax, cr4
+    0x48, 0x0d, 0x00, 0x06, 0x04, 0x00,              // or rax, OSFXSR | OSXMMEXCPT | OSXSAVE
+    0x0f, 0x22, 0xe0,                                // mov cr4, rax
+    0x31, 0xc9, 0x31, 0xd2,                          // xor ecx, ecx; xor edx, edx
+    0xb8, 0x03, 0x00, 0x00, 0x00,                    // mov eax, x87 | SSE
+    0x0f, 0x01, 0xd1,                                // xsetbv
+    0x48, 0x0f, 0xae, 0x26,                          // xsave64 [rsi]
+    0x48, 0x0f, 0xae, 0x2e,                          // xrstor64 [rsi]
+    0xe6, kDonePort,                                 // out done, al
+    0xf4,                                            // hlt
 });
 
 static bool runs_stock_instructions(const Kvm& kvm) {

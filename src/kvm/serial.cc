@@ -28,7 +28,8 @@ uint8_t Serial::read(uint16_t offset) noexcept {
       return latch ? divisor_high_ : interrupt_enable_;
     case kInterruptId: {
       constexpr uint8_t kNone = 1, kFifoOn = 0xc0;
-      const uint8_t cause = transmit_interrupt_ ? kTransmitEmpty : kNone;
+      const bool asserted = transmit_interrupt_ && (interrupt_enable_ & kTransmitEmpty) != 0;
+      const uint8_t cause = asserted ? kTransmitEmpty : kNone;
       transmit_interrupt_ = false;  // reading takes it
       return static_cast<uint8_t>(cause | (fifo_ ? kFifoOn : 0));
     }

@@ -26,13 +26,15 @@ TEST(Probe, JudgesThisHostByTrying) {
   const HostSupport host = probe();
   // Hardware virtualisation shows in the CPU's flags; an emulated KVM is there without.
   const std::string cpus = sys::read_text_file("/proc/cpuinfo", 4 << 20);
-  const bool hardware = cpus.find(" vmx ") != std::string::npos || cpus.find(" svm ") != std::string::npos;
+  const bool hardware =
+      cpus.find(" vmx ") != std::string::npos || cpus.find(" svm ") != std::string::npos;
   if (!sys::exists("/dev/kvm")) {
     EXPECT_EQ(host.support, Support::NoDevice);
   } else if (::access("/dev/kvm", R_OK | W_OK) != 0) {
     EXPECT_EQ(host.support, Support::NoPermission);
   } else {
-    EXPECT_EQ(host.support, hardware ? Support::Usable : Support::CannotRunStockKernel) << host.message;
+    EXPECT_EQ(host.support, hardware ? Support::Usable : Support::CannotRunStockKernel)
+        << host.message;
   }
 }
 
