@@ -1,0 +1,312 @@
+// Copies over a connection: with the agent itself at the other end, and with one that lies.
+#include "mvm/agent/copy.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "mvm/sys/file.h"
+#include "mvm/sys/process.h"
+
+#include "peer.h"
+
+namespace mvm::agent {
+
+using proto::Entry;
+using proto::EntryType;
+using proto::FrameType;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// ---- with the agent ---------------------------------------------------------------------------
+
+class WithAgent : public testing::Test {
+ protected:
+  WithAgent() {
+    auto [ours, theirs] = sys::socket_pair(sys::SocketType::Stream);
+    sys::SpawnOptions options;
+    options.argv = {MVM_AGENT, "--serve-fd", "3"};
+    options.env = {"PATH=/usr/bin:/bin"};
+    options.fds = {{theirs.get(), 3}, {0, 0}, {1, 1}, {2, 2}};
+    agent_ = sys::spawn(options);
+    connection_.emplace(std::move(ours));
+    sys::make_directories(here_);
+    sys::make_directories(there_);
+  }
+  ~WithAgent() override {
+    connection_.reset();
+    agent_.wait();
+  }
+  static std::string text(const std::string& path) { return sys::read_text_file(path, 64 << 20); }
+  static void make(const std::string& path, std::string_view content, mode_t mode = 0644) {
+    const sys::Fd fd = sys::open_file(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    sys::write_all(fd.get(), as_bytes(content));
+    ASSERT_EQ(::fchmod(fd.get(), mode), 0);
+  }
+
+  sys::TempDir base_;
+  std::string here_ = base_.path() + "/here";
+  std::string there_ = base_.path() + "/there";
+  sys::Child agent_;
+  std::optional<Connection> connection_;
+};
+
+TEST_F(WithAgent, AnswersShortCalls) {
+  connection_->ping(Milliseconds(60'000));
+  const auto info = connection_->info(Milliseconds(60'000));
+  EXPECT_GT(info.memory_total, 0U);
+  EXPECT_FALSE(info.kernel.empty());
+  EXPECT_EQ(info.commands, 0U);
+}
+
+// Every kind of thing a tree may hold, there and back again.
+TEST_F(WithAgent, CopiesATreeThereAndBack) {
+  const std::string tree = here_ + "/tree";
+  sys::make_directories(tree + "/deep/er", 0755);
+  sys::make_directories(tree + "/empty", 0755);
+  std::string large;
+  for (size_t i = 0; i < 3'000'000; ++i) large += static_cast<char>(i * 2654435761U >> 24);
+  make(tree + "/large", large);
+  make(tree + "/nothing", "");
+  make(tree + "/one", "1", 0400);
+  make(tree + "/deep/er/script", "#!/bin/sh\n", 0755);
+  make(tree + "/new\nline \xc3\xa4 \xff", "odd");
+  for (int i = 0; i < 1000; ++i) make(tree + "/deep/" + std::to_string(i), std::to_string(i));
+  ASSERT_EQ(::symlink("one", (tree + "/link").c_str()), 0);
+  ASSERT_EQ(::symlink("/no/where", (tree + "/dangling").c_str()), 0);
+  ASSERT_EQ(::mkfifo((tree + "/pipe").c_str(), 0600), 0);
+  const std::array<timespec, 2> times{timespec{1, 0}, timespec{1234567890, 42}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, (tree + "/empty").c_str(), times.data(), 0), 0);
+  ASSERT_EQ(::utimensat(AT_FDCWD, (tree + "/one").c_str(), times.data(), 0), 0);
+
+  std::vector<std::string> notes;
+  uint64_t progress = 0;
+  PutOptions options;
+  options.watch.note = [&](const std::string& note) { notes.push_back(note); };
+  options.watch.progress = [&](uint64_t bytes) { progress = bytes; };
+  const TreeCounts put_counts = put(*connection_, tree, there_, options);
+  EXPECT_THAT(notes, ElementsAre(HasSubstr("pipe is a socket, pipe or device")));
+  EXPECT_EQ(put_counts.entries, 4U + 5U + 1000U + 2U);
+  EXPECT_EQ(progress, put_counts.bytes);
+
+  ASSERT_EQ(::mkfifo((there_ + "/tree/other-pipe").c_str(), 0600), 0);
+  const TreeCounts got = get(*connection_, there_ + "/tree", here_ + "/back", {});
+  EXPECT_EQ(got.entries, put_counts.entries);
+  EXPECT_EQ(got.bytes, put_counts.bytes);
+  EXPECT_EQ(got.skipped, 1U);
+
+  const std::string back = here_ + "/back";
+  EXPECT_EQ(text(back + "/large"), large);
+  EXPECT_EQ(text(back + "/nothing"), "");
+  EXPECT_EQ(text(back + "/new\nline \xc3\xa4 \xff"), "odd");
+  EXPECT_EQ(text(back + "/deep/999"), "999");
+  EXPECT_EQ(sys::list_directory(back + "/deep").size(), 1001U);
+  struct stat status{};
+  ASSERT_EQ(::stat((back + "/one").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0400U);
+  EXPECT_EQ(status.st_mtim.tv_nsec, 42);
+  ASSERT_EQ(::stat((back + "/empty").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mtim.tv_sec, 1234567890);
+  ASSERT_EQ(::stat((back + "/deep/er/script").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0755U);
+  std::array<char, 64> target{};
+  EXPECT_EQ(::readlink((back + "/dangling").c_str(), target.data(), target.size()), 9);
+  EXPECT_STREQ(target.data(), "/no/where");
+}
+
+TEST_F(WithAgent, FollowsTheRulesForDestinations) {
+  make(here_ + "/f", "content");
+  put(*connection_, here_ + "/f", there_, {});  // into a directory
+  EXPECT_EQ(text(there_ + "/f"), "content");
+  put(*connection_, here_ + "/f", there_ + "/g", {});  // under a name
+  EXPECT_EQ(text(there_ + "/g"), "content");
+  get(*connection_, there_ + "/g", here_, {});
+  EXPECT_EQ(text(here_ + "/g"), "content");
+  get(*connection_, there_ + "/g", here_ + "/h", {});
+  EXPECT_EQ(text(here_ + "/h"), "content");
+  get(*connection_, there_ + "/.", here_ + "/new", {});  // the content, under a new name
+  EXPECT_THAT(sys::list_directory(here_ + "/new"), ElementsAre("f", "g"));
+  get(*connection_, there_ + "/.", here_, {});  // the content, merged
+  EXPECT_THAT(sys::list_directory(here_), ElementsAre("f", "g", "h", "new"));
+  GetOptions options;
+  options.make_parents = true;
+  get(*connection_, there_ + "/g", here_ + "/a/b/c", options);
+  EXPECT_EQ(text(here_ + "/a/b/c"), "content");
+}
+
+TEST_F(WithAgent, CopiesALinkOrWhatItPointsTo) {
+  make(here_ + "/f", "content");
+  ASSERT_EQ(::symlink("f", (here_ + "/l").c_str()), 0);
+  put(*connection_, here_ + "/l", there_ + "/l", {});
+  PutOptions put_options;
+  put_options.follow = true;
+  put(*connection_, here_ + "/l", there_ + "/f", put_options);
+  EXPECT_EQ(text(there_ + "/l"), "content");
+  GetOptions get_options;
+  get_options.follow = true;
+  get(*connection_, there_ + "/l", here_ + "/got", get_options);
+  struct stat status{};
+  ASSERT_EQ(::lstat((here_ + "/got").c_str(), &status), 0);
+  EXPECT_TRUE(S_ISREG(status.st_mode));
+}
+
+TEST_F(WithAgent, SaysWhatIsMissing) {
+  EXPECT_THAT(error_of([&] { put(*connection_, here_ + "/none", there_, {}); }).message(),
+              HasSubstr("here/none: No such file"));
+  EXPECT_EQ(error_of([&] { put(*connection_, here_, "relative", {}); }).kind(), Kind::Invalid);
+  const Error missing = error_of([&] { get(*connection_, there_ + "/none", here_, {}); });
+  EXPECT_THAT(missing.message(), HasSubstr("No such file"));
+  EXPECT_THAT(sys::list_directory(here_), IsEmpty());
+}
+
+TEST_F(WithAgent, SaysWhyTheSandboxCannotTakeIt) {
+  make(here_ + "/f", std::string(4 << 20, 'x'));
+  const Error error =
+      error_of([&] { put(*connection_, here_ + "/f", there_ + "/no/such/place", {}); });
+  EXPECT_THAT(error.message(), HasSubstr("no/such"));
+}
+
+TEST_F(WithAgent, ReportsAnAgentThatDies) {
+  make(here_ + "/f", std::string(32 << 20, 'x'));
+  PutOptions options;
+  options.watch.progress = [&](uint64_t) { agent_.signal(SIGKILL); };
+  EXPECT_EQ(error_of([&] { put(*connection_, here_ + "/f", there_, options); }).kind(),
+            Kind::Unavailable);
+  EXPECT_FALSE(sys::exists(there_ + "/f"));
+}
+
+TEST_F(WithAgent, LeavesNothingHalfDoneHereWhenTheAgentDies) {
+  make(there_ + "/f", std::string(32 << 20, 'x'));
+  GetOptions options;
+  options.watch.progress = [&](uint64_t) { agent_.signal(SIGKILL); };
+  EXPECT_EQ(error_of([&] { get(*connection_, there_ + "/f", here_, options); }).kind(),
+            Kind::Unavailable);
+  EXPECT_THAT(sys::list_directory(here_), IsEmpty());
+}
+
+// ---- with a liar ------------------------------------------------------------------------------
+
+static Bytes file_head() {
+  Bytes out;
+  Entry entry;
+  entry.mode = 0644;
+  proto::append_entry(out, entry);
+  return out;
+}
+
+// Takes Window frames until more may be sent.
+static bool earn(Peer& peer, proto::SendWindow& window, size_t need) {
+  while (window.available() < need) {
+    const auto frame = peer.receive();
+    if (!frame) return false;
+    EXPECT_EQ(frame->type, FrameType::Window);
+    EXPECT_TRUE(window.grant(proto::decode_window(frame->payload).value()));
+  }
+  window.spend(need);
+  return true;
+}
+
+TEST(LyingSandbox, CannotFillTheDisk) {
+  Peer peer([](Peer& self) {
+    const auto stream = self.accept().stream;
+    Bytes piece = file_head();
+    const Bytes content(32768, std::byte{'x'});
+    proto::SendWindow window;
+    while (earn(self, window, piece.size()) && self.send(stream, FrameType::Data, piece)) {
+      piece.clear();
+      proto::append_chunk(piece, content);
+    }
+  });
+  const sys::TempDir dir;
+  Connection connection(peer.client());
+  GetOptions options;
+  options.write.max_bytes = 8 << 20;
+  EXPECT_EQ(error_of([&] { get(connection, "/x", dir.path(), options); }).kind(), Kind::Exhausted);
+  EXPECT_THAT(sys::list_directory(dir.path()), IsEmpty());
+}
+
+TEST(LyingSandbox, CannotSendBeyondItsCredit) {
+  Peer peer([](Peer& self) {
+    const auto stream = self.accept().stream;
+    self.send(stream, FrameType::Data, file_head());
+    // One frame that does not decode further would be an error too; these are good to the last.
+    Bytes chunk;
+    proto::append_chunk(chunk, Bytes(proto::kMaxPayload - 4, std::byte{'x'}));
+    Bytes burst;
+    for (int i = 0; i < 64; ++i) proto::append_frame(burst, stream, FrameType::Data, chunk);
+    self.raw(burst);
+    self.read_to_end();
+  });
+  const sys::TempDir dir;
+  auto socket = peer.client();
+  Connection connection(std::move(socket));
+  connection.start(proto::GetRequest{"/x", false}.encode(), Call::Kind::Get);
+  // Nothing is given back, as when the disk is slow.
+  const Error error = error_of([&] {
+    for (int i = 0; i < 100; ++i) connection.wait(Milliseconds(60'000));
+  });
+  EXPECT_THAT(error.message(), HasSubstr("more data than it may send"));
+}
+
+TEST(LyingSandbox, CannotCallHalfAFileWhole) {
+  Peer peer([](Peer& self) {
+    const auto stream = self.accept().stream;
+    Bytes data = file_head();
+    proto::append_chunk(data, as_bytes("half"));
+    self.send(stream, FrameType::Data, data);
+    self.ok(stream, proto::CopyResult{1, 4, 0}.encode());
+    self.read_to_end();
+  });
+  const sys::TempDir dir;
+  Connection connection(peer.client());
+  const Error error = error_of([&] { get(connection, "/x", dir.path() + "/f", {}); });
+  EXPECT_THAT(error.message(), HasSubstr("without its end"));
+  EXPECT_THAT(sys::list_directory(dir.path()), IsEmpty());
+}
+
+TEST(LyingSandbox, CannotClaimToHaveAllBeforeItWasSent) {
+  Peer peer([](Peer& self) {
+    self.ok(self.accept().stream, proto::CopyResult{1, 0, 0}.encode());
+    self.read_to_end();
+  });
+  const sys::TempDir dir;
+  sys::write_file_atomic(dir.path() + "/f", Bytes(2 << 20));
+  Connection connection(peer.client());
+  const Error error = error_of([&] { put(connection, dir.path() + "/f", "/f", {}); });
+  EXPECT_THAT(error.message(), HasSubstr("garbage"));
+}
+
+TEST(LyingSandbox, CannotStallForEver) {
+  Peer peer([](Peer& self) {
+    self.accept();
+    self.read_to_end();
+  });
+  const sys::TempDir dir;
+  sys::write_file_atomic(dir.path() + "/f", Bytes(2 << 20));
+  Connection connection(peer.client());
+  PutOptions options;
+  options.watch.stall = Milliseconds(50);
+  EXPECT_EQ(error_of([&] { put(connection, dir.path() + "/f", "/f", options); }).kind(),
+            Kind::Timeout);
+}
+
+TEST(LyingSandbox, IsTakenAtItsWordWhenItRefusesHalfWay) {
+  Peer peer([](Peer& self) {
+    const auto stream = self.accept().stream;
+    self.receive();
+    self.send(stream, FrameType::End, proto::encode_error({Kind::Exhausted, "the disk is full"}));
+    self.read_to_end();
+  });
+  const sys::TempDir dir;
+  sys::write_file_atomic(dir.path() + "/f", Bytes(2 << 20));
+  Connection connection(peer.client());
+  EXPECT_EQ(error_of([&] { put(connection, dir.path() + "/f", "/f", {}); }).message(),
+            "the disk is full");
+}
+
+}
