@@ -100,7 +100,7 @@ class Appender {
   bool kernel_copies_ = true;
 };
 
-// Hands out slots in the metadata area.
+// Hands out slots in the metadata area, each block filled from its start.
 class SlotAllocator {
  public:
   // `size` bytes, within one block when they fit into one.
@@ -126,6 +126,11 @@ class SlotAllocator {
     return block * kSlotsPerBlock;
   }
   uint64_t blocks() const { return blocks_; }
+  bool last_block_is_full() const {
+    return std::none_of(open_.begin(), open_.end(), [&](const std::vector<uint64_t>& bucket) {
+      return std::find(bucket.begin(), bucket.end(), blocks_ - 1) != bucket.end();
+    });
+  }
 
  private:
   void keep_rest(uint64_t block, uint64_t free) {
@@ -423,6 +428,9 @@ ErofsSummary ErofsWriter::finish(const Tree& tree) {
     inode.slot = slots.allocate(inode_size(inode, node));
   }
   const uint64_t meta_block = next_block;
+  // The image never ends with an inode: readers (fsck.erofs 1.5) look for an attribute header
+  // behind an inode without attributes, which must not be past the end of the image.
+  if (slots.last_block_is_full()) slots.allocate(kBlock);
   const uint64_t blocks = meta_block + slots.blocks();
   if (blocks >= kHole) throw Error(Kind::Exhausted, "the image exceeds 16 TiB");
 

@@ -119,8 +119,8 @@ struct Images::Impl {
     if (prefix.starts_with("sha256:")) prefix.remove_prefix(7);
     const bool may_be_digest =
         prefix.size() >= kMinDigestPrefix && prefix.size() <= kDigestLength && is_hex(prefix);
-    // A name comes first: somebody chose it.
-    if (prefix == ref) {
+    // A name comes first: somebody chose it. (A whole digest is too long for one.)
+    if (prefix == ref && !is_digest(ref)) {
       const ImageName name = parse_image_name(ref);
       if (const auto digest = digest_of(name)) return Reference{*digest, name};
     }
