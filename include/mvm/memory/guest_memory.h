@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "mvm/base/bytes.h"
-#include "mvm/sys/fd.h"
 #include "mvm/sys/mapping.h"
 
 namespace mvm::memory {
@@ -30,23 +29,26 @@ struct GuestAddress {
 inline constexpr uint64_t kMmioGapStart = 0xC000'0000;  // 3 GiB
 inline constexpr uint64_t kMmioGapEnd = 0x1'0000'0000;  // 4 GiB
 inline constexpr uint64_t kPageSize = 4096;
+inline constexpr uint64_t kHugePageSize = 2 << 20;
 
 struct Region {
   GuestAddress start;
   uint64_t size = 0;
-  std::byte* host = nullptr;  // mapping of [start, start + size)
-  uint64_t file_offset = 0;   // where it begins in the memory file
+  std::byte* host = nullptr;  // mapping of [start, start + size), aligned to kHugePageSize
 };
 
 class GuestMemory {
  public:
-  // A memfd of `size` bytes (a multiple of the page size) mapped shared. Throws SystemError,
-  // Error{Invalid}.
+  // `size` bytes of zeros (a multiple of the page size), which cost nothing until they are touched.
+  // Throws SystemError, Error{Invalid}.
   static GuestMemory create(uint64_t size);
 
   uint64_t size() const noexcept { return size_; }
   std::span<const Region> regions() const noexcept { return regions_; }
-  int file() const noexcept { return file_.get(); }
+
+  // Says that all of a range is about to be written, so that it may come in huge pages. A hint: a
+  // host without them, and a range outside, are fine.
+  void expect_filled(GuestAddress at, uint64_t length) const noexcept;
 
   // The bytes of a range that lies within one region, or nothing. The sole source of pointers into
   // guest memory. The guest may change them at any time: copy, then look.
@@ -87,7 +89,6 @@ class GuestMemory {
 
  private:
   uint64_t size_ = 0;
-  sys::Fd file_;
   std::vector<sys::Mapping> mappings_;
   std::vector<Region> regions_;
 };

@@ -8,8 +8,6 @@
 #include <gtest/gtest.h>
 
 #include "mvm/base/error.h"
-#include "mvm/sys/file.h"
-#include "mvm/sys/io.h"
 
 namespace mvm::memory {
 
@@ -27,7 +25,7 @@ TEST(GuestMemory, RefusesSizesThatAreNotPages) {
   }
 }
 
-TEST(GuestMemory, RefusesASizeThatNoFileCanHave) {
+TEST(GuestMemory, RefusesASizeThatNoAddressSpaceHas) {
   EXPECT_THROW(GuestMemory::create(kTop - (kPageSize - 1)), Error);
 }
 
@@ -52,7 +50,6 @@ TEST(GuestMemory, GoesOnBehindTheGap) {
   ASSERT_EQ(memory.regions().size(), 2U);
   EXPECT_EQ(memory.regions()[1].start.value, kMmioGapEnd);
   EXPECT_EQ(memory.regions()[1].size, kPageSize);
-  EXPECT_EQ(memory.regions()[1].file_offset, kMmioGapStart);
   EXPECT_TRUE(memory.slice(GuestAddress{kMmioGapEnd}, kPageSize));
   EXPECT_FALSE(memory.slice(GuestAddress{kMmioGapEnd}, kPageSize + 1));
   EXPECT_FALSE(memory.slice(GuestAddress{kMmioGapEnd + kPageSize}, 1));
@@ -127,19 +124,32 @@ TEST(GuestMemory, RefusesEmptyAccessesOutside) {
   EXPECT_FALSE(memory.write(GuestAddress{kTop}, {}));
 }
 
-TEST(GuestMemory, FileHoldsTheRegionsAtTheirOffsets) {
-  const auto memory = GuestMemory::create(kMmioGapStart + kPageSize);
-  ASSERT_TRUE(memory.write_value(GuestAddress{8}, uint32_t{0xaabb}));
-  ASSERT_TRUE(memory.write_value(GuestAddress{kMmioGapEnd + 8}, uint32_t{0xccdd}));
-  const auto at = [&](uint64_t offset) {
-    uint32_t value = 0;
-    EXPECT_TRUE(
-        sys::pread_exact(memory.file(), std::as_writable_bytes(std::span(&value, 1)), offset));
-    return value;
-  };
-  EXPECT_EQ(at(8), 0xaabbU);
-  EXPECT_EQ(at(kMmioGapStart + 8), 0xccddU);
-  EXPECT_EQ(sys::file_size(memory.file()), memory.size());
+// The guest's large pages and the host's can only fall together when both begin together.
+TEST(GuestMemory, RegionsBeginAtAHugePagesBoundary) {
+  for (const uint64_t size : {kPageSize, 16 * kMiB, kMmioGapStart + kPageSize}) {
+    const auto memory = GuestMemory::create(size);
+    for (const auto& region : memory.regions())
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(region.host) % kHugePageSize, 0U) << size;
+  }
+}
+
+TEST(GuestMemory, ExpectingARangeChangesNothingInIt) {
+  const auto memory = GuestMemory::create(4 * kMiB);
+  ASSERT_TRUE(memory.write_value(GuestAddress{kHugePageSize}, uint32_t{0xaabb}));
+  for (const auto& [start, length] : std::to_array<std::pair<uint64_t, uint64_t>>({
+           {0, 0},
+           {kHugePageSize + 5, 100},
+           {0, 4 * kMiB},
+           {4 * kMiB - 1, 1},
+           {4 * kMiB, 1},  // and outside nothing happens at all
+           {0, 4 * kMiB + 1},
+           {1, kTop},
+           {kTop, kTop},
+       }))
+    memory.expect_filled(GuestAddress{start}, length);
+  EXPECT_EQ(memory.read_value<uint32_t>(GuestAddress{kHugePageSize}), 0xaabbU);
+  EXPECT_EQ(memory.read_value<uint32_t>(GuestAddress{0}), 0U);
+  EXPECT_EQ(memory.read_value<uint32_t>(GuestAddress{4 * kMiB - 4}), 0U);
 }
 
 TEST(GuestMemory, SurvivesAMove) {
