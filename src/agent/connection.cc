@@ -17,7 +17,7 @@ using proto::FrameType;
 
 // Window frames towards a sandbox that sends and does not read; more than this and we stop reading
 // too. A request and a window of data fit beside each other.
-static constexpr size_t kMaxQueued = 512 * 1024;
+static constexpr size_t kMaxQueued = size_t{512} * 1024;
 
 static bool is_gone(const SystemError& error) {
   return error.errno_value() == EPIPE || error.errno_value() == ECONNRESET;

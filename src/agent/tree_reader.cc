@@ -147,7 +147,8 @@ bool TreeReader::produce(Bytes& out) {
     const std::string path = level.path.empty() ? name : level.path + "/" + name;
     if (path.size() > proto::kMaxPath)
       throw Error(Kind::Unsupported, shown(path) + " has too long a path to be copied");
-    add(::dirfd(level.directory.get()), name, path, false);
+    const int directory = sys::check(::dirfd(level.directory.get()), "reading a directory");
+    add(directory, name, path, false);
     return true;
   }
   proto::append_tree_end(out);

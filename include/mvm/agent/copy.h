@@ -1,7 +1,7 @@
 #pragma once
 // Copying files and trees between this host and a sandbox, over a Connection. The rules of cp -r:
 // into an existing directory, otherwise to the name given; directories merge, files are replaced
-// whole. Modes and times are kept, links stay links.
+// whole. Modes and times are kept, links stay links. After any error the connection is closed.
 
 #include <functional>
 #include <string>
