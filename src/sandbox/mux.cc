@@ -92,6 +92,7 @@ void Mux::on_client_frame(ClientId id, const Frame& frame) {
       return drop_client(id);
     return;
   }
+  if (!agent_) return;  // it is lost, and the end of the sandbox is about to be told
   AgentStream& onward = agent_streams_.at(state.agent_stream);
   switch (frame.type) {
     case FrameType::Data:
@@ -216,8 +217,9 @@ void Mux::end_all(const proto::ErrorReply& error) {
 void Mux::set_agent(sys::Fd fd) {
   agent_ = std::make_unique<Channel>(
       *loop_, std::move(fd),
-      Channel::Handlers{[this](const Frame& frame) { on_agent_frame(frame); },
-                        [this] { lose_agent("the connection to the guest's agent ended"); }});
+      Channel::Handlers{
+          [this](const Frame& frame) { on_agent_frame(frame); },
+          [this] { lose_agent(AgentLoss::Ended, "the connection to the guest's agent ended"); }});
   agent_->send(proto::kConnectionStream, FrameType::Hello, hello("sandbox"));
 }
 
@@ -235,10 +237,11 @@ void Mux::on_agent_frame(const Frame& frame) {
     const auto greeting =
         frame.type == FrameType::Hello ? proto::Hello::decode(frame.payload) : std::nullopt;
     if (!greeting || agent_ready_)
-      return lose_agent("the guest's agent does not speak the protocol");
+      return lose_agent(AgentLoss::BrokeProtocol, "the guest's agent does not speak the protocol");
     if (greeting->version != proto::kProtocolVersion)
-      return lose_agent("the guest's agent speaks version " + std::to_string(greeting->version) +
-                        " of the protocol");
+      return lose_agent(AgentLoss::BrokeProtocol, "the guest's agent speaks version " +
+                                                      std::to_string(greeting->version) +
+                                                      " of the protocol");
     agent_ready_ = true;
     handlers_.on_agent_ready();
     std::vector<std::pair<ClientId, uint32_t>> waiting;
@@ -257,7 +260,8 @@ void Mux::on_agent_frame(const Frame& frame) {
   }
   const auto found = agent_streams_.find(frame.stream);
   if (!agent_ready_ || found == agent_streams_.end())
-    return lose_agent("the guest's agent spoke on a stream that nobody opened");
+    return lose_agent(AgentLoss::BrokeProtocol,
+                      "the guest's agent spoke on a stream that nobody opened");
   AgentStream& from = found->second;
   Client* to = client(from.client);
   switch (frame.type) {
@@ -276,13 +280,15 @@ void Mux::on_agent_frame(const Frame& frame) {
         return;
       }
       if (frame.payload.size() > from.from_agent.available())
-        return lose_agent("the guest's agent sent more than it was allowed to");
+        return lose_agent(AgentLoss::BrokeProtocol,
+                          "the guest's agent sent more than it was allowed to");
       from.from_agent.spend(frame.payload.size());
       break;
     case FrameType::Window: {
       const auto credit = proto::decode_window(frame.payload);
       if (!credit || !from.from_client.grant(*credit))
-        return lose_agent("the guest's agent gave more credit than it had");
+        return lose_agent(AgentLoss::BrokeProtocol,
+                          "the guest's agent gave more credit than it had");
       break;
     }
     case FrameType::Eof:
@@ -301,21 +307,19 @@ void Mux::on_agent_frame(const Frame& frame) {
       return;
     }
     default:
-      return lose_agent("the guest's agent sent a frame that only clients send");
+      return lose_agent(AgentLoss::BrokeProtocol,
+                        "the guest's agent sent a frame that only clients send");
   }
   if (to != nullptr) to->channel->send(from.stream, frame.type, frame.payload);
 }
 
-void Mux::lose_agent(std::string why) {
+void Mux::lose_agent(AgentLoss loss, std::string why) {
   if (!agent_) return;
   closed_.push_back(std::exchange(agent_, nullptr));
   loop_->post([this] { closed_.clear(); });
   agent_ready_ = false;
-  auto streams = std::exchange(agent_streams_, {});
-  for (const auto& [number, stream] : streams)
-    if (stream.client != 0)
-      end_client_stream(stream.client, stream.stream, refusal(Kind::Unavailable, why));
-  handlers_.on_agent_lost(std::move(why));
+  agent_streams_.clear();
+  handlers_.on_agent_lost(loss, std::move(why));
 }
 
 }

@@ -31,6 +31,8 @@ struct Asker {
   uint32_t stream = 0;
 };
 
+enum class AgentLoss { Ended, BrokeProtocol };
+
 class Mux {
  public:
   static constexpr size_t kMaxClients = 256;
@@ -42,8 +44,9 @@ class Mux {
     std::function<void(Asker, ByteView request)> on_request;
     // The agent said hello and serves.
     std::function<void()> on_agent_ready;
-    // The agent's connection ended; `why` is for people.
-    std::function<void(std::string why)> on_agent_lost;
+    // The agent's connection is over; `why` is for people. Open streams stay until end_all(), which
+    // knows the reason.
+    std::function<void(AgentLoss loss, std::string why)> on_agent_lost;
     std::function<void()> on_last_client_gone;
   };
 
@@ -87,7 +90,7 @@ class Mux {
   void forward_request(ClientId id, uint32_t stream, ClientStream& state, ByteView request);
   void on_agent_frame(const proto::Frame& frame);
   void drop_client(ClientId id);
-  void lose_agent(std::string why);
+  void lose_agent(AgentLoss loss, std::string why);
   void end_client_stream(ClientId id, uint32_t stream, ByteView end_payload);
   void throttle_clients();
   Client* client(ClientId id);

@@ -30,6 +30,9 @@ using proto::SandboxEnd;
 // How long clients have to read their last frames before the process goes.
 static constexpr std::chrono::seconds kFarewell{2};
 
+// How long a guest whose agent is gone has to say why.
+static constexpr std::chrono::seconds kLastWords{5};
+
 enum class State { Starting, Running, Stopping, Ended };
 
 static std::string_view state_name(State state) {
@@ -48,10 +51,11 @@ static std::string_view state_name(State state) {
 
 // Short and quiet: every character printed at boot costs exits. The rest is settings of the agent.
 static std::string kernel_command_line(const proto::SandboxConfig& config) {
-  std::string line = "console=" + config.kernel_console +
-                     " quiet panic=-1 reboot=k pci=off tsc=reliable no_timer_check random.trust_cpu=on"
-                     " mvm.root=/dev/vda mvm.overlay=/dev/vdb mvm.hostname=" +
-                     config.hostname;
+  std::string line =
+      "console=" + config.kernel_console +
+      " quiet panic=-1 reboot=k pci=off tsc=reliable no_timer_check random.trust_cpu=on"
+      " mvm.root=/dev/vda mvm.overlay=/dev/vdb mvm.hostname=" +
+      config.hostname;
   if (config.kernel_console != "ttyS0") line += " 8250.nr_uarts=0";
   if (!config.kernel_arguments.empty()) line += " " + config.kernel_arguments;
   return line;
@@ -65,7 +69,7 @@ class Sandbox::Impl {
  private:
   void on_request(Asker asker, ByteView request);
   void on_agent_ready();
-  void on_agent_lost(const std::string& why);
+  void on_agent_lost(AgentLoss loss, const std::string& why);
   void on_monitor_event(const proto::MonitorEvent& event);
   void on_monitor_exit(sys::ExitStatus status);
   void on_guest_connect(uint64_t stream, uint32_t port);
@@ -108,7 +112,8 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fd
       data_(std::move(take(fds, proto::SandboxFd::Data))),
       mux_(loop, config_,
            {[this](Asker asker, ByteView request) { on_request(asker, request); },
-            [this] { on_agent_ready(); }, [this](const std::string& why) { on_agent_lost(why); },
+            [this] { on_agent_ready(); },
+            [this](AgentLoss loss, const std::string& why) { on_agent_lost(loss, why); },
             [this] {
               if (state_ == State::Ended) loop_->stop();
             }}),
@@ -223,13 +228,14 @@ void Sandbox::Impl::on_agent_ready() {
   for (const Asker asker : std::exchange(ready_askers_, {})) mux_.answer(asker, proto::encode_ok());
 }
 
-void Sandbox::Impl::on_agent_lost(const std::string& why) {
-  // While it stops, the agent goes before the machine does. At any other time a sandbox without its
-  // agent is of no use, and one whose agent breaks the protocol is not to be trusted.
-  if (state_ == State::Stopping || verdict_) return;
-  // The kernel panics when PID 1 dies: let that report come first.
-  stop_deadline_ =
-      loop_->after(std::chrono::seconds(2), [this, why] { kill(EndReason::Crashed, why); });
+void Sandbox::Impl::on_agent_lost(AgentLoss loss, const std::string& why) {
+  if (verdict_) return;
+  if (loss == AgentLoss::BrokeProtocol) return kill(EndReason::Crashed, why);
+  // While it stops, the agent goes before the machine does. At any other time its end is the
+  // guest's: the kernel panics, reboots or powers off, and that report comes first. A guest that
+  // goes on without its agent is of no use.
+  if (state_ != State::Stopping)
+    stop_deadline_ = loop_->after(kLastWords, [this, why] { kill(EndReason::Crashed, why); });
 }
 
 void Sandbox::Impl::on_guest_connect(uint64_t stream, uint32_t port) {

@@ -68,7 +68,7 @@ class MuxTest : public testing::Test {
   MuxTest()
       : mux_(loop_, config_,
              {[this](Asker asker, ByteView) { askers_.push_back(asker); }, [this] { ++ready_; },
-              [this](const std::string& why) { lost_ = why; }, [this] { ++empty_; }}) {}
+              [this](AgentLoss, const std::string& why) { lost_ = why; }, [this] { ++empty_; }}) {}
 
   Peer client() {
     auto [ours, theirs] = sys::socket_pair(sys::SocketType::Stream);
@@ -175,6 +175,9 @@ TEST_F(MuxTest, DropsAnAgentThatSendsMoreThanItHasCreditFor) {
   guest.send(request->stream, FrameType::Stderr, as_bytes("x"));
   settle();
   EXPECT_EQ(lost_, "the guest's agent sent more than it was allowed to");
+  user.send(1, FrameType::Data, as_bytes("to nobody"));
+  settle();
+  mux_.end_all({Kind::Unavailable, "the sandbox has ended"});
   std::optional<Received> last;
   while (const auto frame = user.next(loop_)) {
     last = frame;
