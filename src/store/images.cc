@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <map>
+#include <tuple>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -185,8 +186,9 @@ std::vector<Image> Images::list() {
       if (error.kind() != Kind::NotFound) throw;
     }
   }
-  std::stable_sort(images.begin(), images.end(), [](const Image& a, const Image& b) {
-    return std::pair(a.names.empty(), a.names) < std::pair(b.names.empty(), b.names);
+  std::sort(images.begin(), images.end(), [](const Image& a, const Image& b) {
+    return std::tuple(a.names.empty(), a.names, a.digest) <
+           std::tuple(b.names.empty(), b.names, b.digest);
   });
   return images;
 }
