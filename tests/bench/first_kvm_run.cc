@@ -1,0 +1,77 @@
+// Milliseconds from starting `mvm monitor` to its first KVM_RUN, a line a run: the host's share of
+// a cold start. The guest gets 256 MiB, one vCPU and the kernel given; it is killed as soon as it
+// runs.
+//
+//   first_kvm_run MVM VMLINUX ROUNDS
+#include <chrono>
+#include <cstdio>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "mvm/base/error.h"
+#include "mvm/base/text.h"
+#include "mvm/proto/monitor.h"
+#include "mvm/proto/sandbox_config.h"
+#include "mvm/sys/error.h"
+#include "mvm/sys/file.h"
+#include "mvm/sys/process.h"
+#include "mvm/sys/socket.h"
+
+namespace mvm {
+
+static double measure(const std::string& program, const std::string& kernel,
+                      const std::string& scratch) {
+  const sys::Fd kvm = sys::open_file("/dev/kvm", O_RDWR);
+  const sys::Fd log = sys::open_file(scratch + "/log", O_RDWR | O_CREAT);
+  const sys::Fd kernel_file = sys::open_file(kernel, O_RDONLY);
+  const sys::Fd initramfs = sys::memory_file("initramfs", 1 << 20);
+  const sys::Fd disk = sys::memory_file("disk", 1 << 20);
+  const int fds[] = {kvm.get(),       log.get(),  kernel_file.get(),
+                     initramfs.get(), disk.get(), disk.get()};
+  static_assert(std::size(fds) == static_cast<size_t>(proto::MonitorFd::Count));
+  proto::MonitorConfig config;
+  config.memory = 256 << 20;
+  config.cmdline = "quiet";
+
+  auto [ours, theirs] = sys::socket_pair(sys::SocketType::SeqPacket);
+  const auto start = std::chrono::steady_clock::now();
+  sys::SpawnOptions options;
+  options.argv = {program, "monitor"};
+  options.fds = {{theirs.get(), proto::kConfigFd}};
+  sys::Child child = sys::spawn(options);
+  sys::send_message(ours.get(), config.encode(), fds);
+  const auto message = sys::receive_message(ours.get(), proto::kMaxMonitorMessage);
+  const auto end = std::chrono::steady_clock::now();
+  child.signal(SIGKILL);
+  child.wait();
+  const auto event = message ? proto::MonitorEvent::decode(message->data) : std::nullopt;
+  if (!event || event->kind != proto::MonitorEventKind::Running)
+    throw Error(Kind::Internal,
+                "the monitor did not start: " + (event ? event->detail : "no word"));
+  return std::chrono::duration<double, std::milli>(end - start).count();
+}
+
+static int run(int argc, char** argv) {
+  const auto rounds = argc == 4 ? parse_u64(argv[3]) : std::nullopt;
+  if (!rounds) {
+    std::fprintf(stderr, "usage: first_kvm_run MVM VMLINUX ROUNDS\n");
+    return 2;
+  }
+  const sys::TempDir scratch;
+  for (uint64_t i = 0; i < *rounds; ++i)
+    std::printf("%.3f\n", measure(argv[1], argv[2], scratch.path()));
+  return 0;
+}
+
+}
+
+int main(int argc, char** argv) {
+  try {
+    return mvm::run(argc, argv);
+  } catch (const mvm::Error& error) {
+    std::fprintf(stderr, "first_kvm_run: %s\n", error.what());
+    return 1;
+  }
+}
