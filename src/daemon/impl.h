@@ -121,6 +121,10 @@ class Daemon::Impl final : public api::Service {
   sys::Fd stopping_ = sys::event_fd();  // stays readable once signalled
   std::string started_at_ = rfc3339_now();
   std::unique_ptr<Records> records_;
+  // Throws when this host cannot run a guest.
+  void require_host();
+
+  std::atomic<bool> host_checked_ = false;
   mutable std::mutex mutex_;  // guards the map and the threads; never held during I/O
   std::map<std::string, EntryPtr> by_id_;
   struct Aside {

@@ -32,7 +32,14 @@ std::vector<api::Sandbox> Daemon::Impl::sandboxes(bool all) {
 
 api::Sandbox Daemon::Impl::sandbox(const std::string& name) { return shown(snapshot(find(name))); }
 
+void Daemon::Impl::require_host() {
+  if (host_checked_ || !options_.check_host) return;
+  options_.check_host();
+  host_checked_ = true;
+}
+
 api::Sandbox Daemon::Impl::create(const api::SandboxSpec& spec) {
+  require_host();
   store::Image image;
   image::KernelBundle kernel;
   EntryPtr entry;
@@ -68,6 +75,7 @@ api::Sandbox Daemon::Impl::create(const api::SandboxSpec& spec) {
 }
 
 api::Sandbox Daemon::Impl::start(const std::string& name, const api::StartRequest& request) {
+  require_host();
   const EntryPtr entry = find(name);
   if (request.boot_timeout_ms == 0 || request.boot_timeout_ms > api::kMaxBootTimeoutMs)
     throw Error(Kind::Invalid,

@@ -89,11 +89,4 @@ HostSupport probe(const std::string& device) {
   }
 }
 
-void require_usable() {
-  const HostSupport host = probe();
-  if (host.support == Support::Usable) return;
-  throw Error(host.support == Support::NoPermission ? Kind::Denied : Kind::Unsupported,
-              host.message + "; " + host.way_out);
-}
-
 }

@@ -12,7 +12,9 @@
 
 #include <unistd.h>
 
+#include "mvm/api/types.h"
 #include "mvm/base/text.h"
+#include "mvm/kvm/probe.h"
 #include "mvm/sys/fd.h"
 #include "mvm/sys/process.h"
 
@@ -38,6 +40,13 @@ static std::chrono::milliseconds idle_from_environment() {
   return std::chrono::milliseconds(*idle);
 }
 
+static void check_kvm() {
+  const kvm::HostSupport host = kvm::probe();
+  if (host.support == kvm::Support::Usable) return;
+  const Kind kind = host.support == kvm::Support::NoPermission ? Kind::Denied : Kind::Unsupported;
+  throw api::ApiError(kind, host.message, host.way_out);
+}
+
 static int usage(std::string_view what) {
   std::fprintf(stderr, "mvm daemon: %s\nusage: mvm daemon [--foreground] [--ready-fd N]\n",
                printable(what).c_str());
@@ -59,7 +68,8 @@ int run_daemon(int argc, char** argv) {
                                 .agent = agent_binary(),
                                 .sandbox_executable = sys::own_executable(),
                                 .version = MVM_VERSION,
-                                .idle = idle_from_environment()};
+                                .idle = idle_from_environment(),
+                                .check_host = check_kvm};
   if (const char* binary = std::getenv("MVM_BINARY")) options.sandbox_executable = binary;
   daemon::Daemon daemon(std::move(options));
   running_daemon = &daemon;

@@ -5,6 +5,7 @@
 // there are brought together at the start.
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -25,6 +26,9 @@ struct DaemonOptions {
   // What a sandbox process may take on top of the time it was given, before it is killed.
   std::chrono::milliseconds margin{5'000};
   obs::Log log{};
+  // Throws when this host cannot run a guest, saying why and what to do. Asked before the first
+  // sandbox is made, and again as long as it throws.
+  std::function<void()> check_host;
 };
 
 class Daemon {

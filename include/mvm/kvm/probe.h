@@ -22,7 +22,4 @@ struct HostSupport {
 // Takes some milliseconds: where the device opens, a guest of a few instructions runs on it.
 HostSupport probe(const std::string& device = "/dev/kvm");
 
-// Throws Error{Unsupported} or Error{Denied} with both texts unless usable.
-void require_usable();
-
 }

@@ -419,4 +419,21 @@ TEST_F(DaemonTest, KernelsAreListed) {
   EXPECT_EQ(kernels[0].size, 26U);
 }
 
+TEST_F(DaemonTest, SaysThatThisHostCannotRunAGuestAndAsksAgain) {
+  auto crippled = options();
+  std::atomic<bool> usable = false;
+  crippled.check_host = [&] {
+    if (!usable) throw api::ApiError(Kind::Unsupported, "there is no /dev/kvm", "switch it on");
+  };
+  daemon_ = std::make_unique<Running>(std::move(crippled));
+  const Error error = error_of([&] { client()->create(spec("web")); });
+  EXPECT_EQ(error.kind(), Kind::Unsupported);
+  EXPECT_EQ(error.message(), "there is no /dev/kvm");
+  EXPECT_TRUE(client()->sandboxes(true).empty());
+  usable = true;
+  EXPECT_EQ(client()->create(spec("web")).state, SandboxState::Running);
+  daemon_.reset();  // before `usable` goes
+  start();
+}
+
 }
