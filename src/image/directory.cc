@@ -71,7 +71,9 @@ class DirectoryReader {
   void walk(int directory, NodeId node, const std::string& shown, size_t depth) {
     if (depth > kMaxDepth) throw Error(Kind::Invalid, shown + " lies too deep");
     for (const std::string& name : names_in(directory, shown)) {
-      add(directory, node, name, shown + "/" + name, depth);
+      std::string path = shown;
+      path.append("/").append(name);
+      add(directory, node, name, path, depth);
       check_tree_limits(tree_, options_.limits);
     }
   }

@@ -126,9 +126,11 @@ std::string ensure_initramfs(const store::Paths& paths, ByteView agent,
   if (sys::exists(path)) return path;
 
   std::vector<Bytes> contents;
+  contents.reserve(kernel.modules.size());
   for (const std::string& module : kernel.modules)
     contents.push_back(sys::read_file(module, kMaxModuleSize));
   std::vector<ModuleFile> modules;
+  modules.reserve(contents.size());
   for (size_t i = 0; i < contents.size(); ++i)
     modules.push_back({file_name(kernel.modules[i]), contents[i]});
   sys::write_file_atomic(path, build_initramfs(agent, modules));

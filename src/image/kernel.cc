@@ -188,7 +188,7 @@ KernelBundle install_kernel(const store::Paths& paths, const std::string& direct
   ScopeExit undo([&] {
     try {
       sys::remove_tree(fresh);
-    } catch (const Error&) {
+    } catch (const Error&) {  // NOLINT(bugprone-empty-catch)
       // The error that brought us here is the one to report.
     }
   });

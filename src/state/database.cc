@@ -276,7 +276,7 @@ Transaction::~Transaction() {
   if (!open_) return;
   try {
     database_->exec("ROLLBACK");
-  } catch (const Error&) {
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch)
     // SQLite has rolled back by itself (a full disk, an I/O error): there is no transaction left.
   }
 }

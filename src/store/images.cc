@@ -61,7 +61,7 @@ Staging::~Staging() {
   if (!lock_) return;
   try {
     sys::remove_tree(path_);
-  } catch (const Error&) {
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch)
     // remove_unfinished will try again.
   }
 }
