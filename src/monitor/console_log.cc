@@ -11,7 +11,7 @@
 
 namespace mvm::monitor {
 
-static constexpr size_t kMaxPending = 1024;
+static constexpr size_t kMaxPending = 16 * 1024;
 static constexpr size_t kMaxLine = 512;
 static constexpr std::string_view kPanic = "Kernel panic - not syncing";
 
@@ -22,15 +22,19 @@ ConsoleLog::ConsoleLog(sys::Fd file) : file_(std::move(file)), end_(sys::file_si
 
 void ConsoleLog::write(ByteView output) noexcept {
   const std::lock_guard lock(mutex_);
+  bool line_ended = false;
   for (const char c : as_text(output)) {
     pending_ += c;
     if (c != '\n' && line_.size() < kMaxLine) line_ += c;
-    if (c == '\n' || pending_.size() == kMaxPending) flush_locked();
+    if (pending_.size() == kMaxPending) flush_locked();
     if (c != '\n') continue;
+    line_ended = true;
     const size_t at = line_.find(kPanic);
     if (at != std::string::npos && panic_.empty()) panic_ = line_.substr(at);
     line_.clear();
   }
+  // A write a call, not a write a line: lines are the guest's to choose.
+  if (line_ended) flush_locked();
 }
 
 void ConsoleLog::flush() noexcept {

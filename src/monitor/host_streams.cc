@@ -60,11 +60,13 @@ void HostStreams::connect(sys::Fd socket, uint32_t port, bool announce) {
 void HostStreams::accept(Token token, sys::Fd socket) {
   // Known before the device is told: accepting may deliver at once what the guest has sent.
   add(id_of(token), std::move(socket), true, false);
-  slot_->with_lock([&] { device_->accept(id_of(token)); });
+  answered();
+  if (!slot_->with_lock([&] { return device_->accept(id_of(token)); })) streams_.erase(token);
   handle_events();
 }
 
 void HostStreams::refuse(Token token) {
+  answered();
   slot_->with_lock([&] { device_->refuse(id_of(token)); });
   handle_events();
 }
@@ -160,8 +162,14 @@ void HostStreams::handle_events() {
 
 void HostStreams::handle_event(const VsockEvent& event) {
   const Token token = token_of(event.stream);
-  if (event.kind == VsockEvent::Kind::ConnectRequest)
+  if (event.kind == VsockEvent::Kind::ConnectRequest) {
+    // The line to the sandbox process holds so many questions; more are a guest's doing, and not
+    // worth losing events for.
+    if (unanswered_ >= kMaxUnanswered)
+      return slot_->with_lock([&] { device_->refuse(event.stream); });
+    ++unanswered_;
     return on_guest_connect_(token, event.host_port);
+  }
   Stream* stream = find(token);
   if (stream == nullptr) return;
   switch (event.kind) {

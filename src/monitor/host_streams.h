@@ -19,6 +19,8 @@ class HostStreams : public virtio::VsockHost {
  public:
   // Names a stream towards the sandbox process.
   using Token = uint64_t;
+  // Questions to the sandbox process that wait for an answer.
+  static constexpr size_t kMaxUnanswered = 64;
 
   // `on_guest_connect` is told that the guest asks for `port` of the host; answer with accept() or
   // refuse().
@@ -61,11 +63,15 @@ class HostStreams : public virtio::VsockHost {
   void handle_event(const virtio::VsockEvent& event);
   void update_watch(Token token, Stream& stream);
   Stream* find(Token token);
+  void answered() {
+    if (unanswered_ > 0) --unanswered_;
+  }
 
   loop::Loop* loop_;
   std::function<void(Token, uint32_t)> on_guest_connect_;
   DeviceSlot* slot_ = nullptr;
   virtio::Vsock* device_ = nullptr;
+  size_t unanswered_ = 0;
   std::map<Token, Stream> streams_;
 };
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "mvm/base/error.h"
@@ -40,7 +41,11 @@ static void run(sys::Fd socket, const proto::MonitorConfig& config, MonitorFds f
             if (fd) machine->streams().connect(std::move(fd), request.port, request.announce);
             break;
           case proto::MonitorRequestKind::Accept:
-            if (fd) machine->streams().accept(request.stream, std::move(fd));
+            if (fd) {
+              machine->streams().accept(request.stream, std::move(fd));
+            } else {
+              machine->streams().refuse(request.stream);  // we have no descriptor left for it
+            }
             break;
           case proto::MonitorRequestKind::Refuse:
             machine->streams().refuse(request.stream);
@@ -90,12 +95,24 @@ static void run(sys::Fd socket, const proto::MonitorConfig& config, MonitorFds f
   // Narrow. Threads inherit this, and each adds its own filter before it serves the guest.
   sys::check(::prctl(PR_SET_DUMPABLE, 0), "forbidding core dumps");
   jail::forbid_new_privileges();
-  machine->start();
-  jail::confine_thread(loop_thread_syscalls(), jail::violation_from_environment());
-  loop.run();
+  try {
+    machine->start();
+    jail::confine_thread(loop_thread_syscalls(), jail::violation_from_environment());
+    loop.run();
+  } catch (const std::exception& error) {
+    // The other threads still run, so this process ends without putting anything in order.
+    control->send(ended(proto::EndCause::Failed, error.what()));
+    ::_exit(1);
+  }
 }
 
 int run_monitor() {
+  // A descriptor a stream: the usual soft limit is just below what the vsock device offers.
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
+    files.rlim_cur = files.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &files);
+  }
   sys::Fd socket(proto::kConfigFd);
   auto message = sys::receive_message(socket.get(), proto::kMaxMonitorMessage);
   if (!message || message->data.empty())

@@ -19,7 +19,6 @@ static void add_common(std::vector<jail::Rule>& rules) {
       {__NR_mremap, "memory"},
       {__NR_madvise, "memory"},
       {__NR_mprotect, "memory: a thread's heap grows"},
-      {__NR_rt_sigreturn, "returns from a signal handler"},
       {__NR_rt_sigprocmask, "abort()"},
       {__NR_gettid, "abort()"},
       {__NR_getpid, "abort()"},
@@ -67,6 +66,7 @@ std::vector<jail::Rule> vcpu_thread_syscalls() {
 std::vector<jail::Rule> disk_thread_syscalls() {
   std::vector<jail::Rule> rules = {
       {__NR_poll, "waits for a kick"},
+      {__NR_restart_syscall, "goes on waiting after a stop, a freeze or a debugger"},
       {__NR_read, "takes the kick (eventfd)"},
       {__NR_write, "interrupts (eventfd), kicks"},
       {__NR_preadv, "reads the disk into guest memory"},

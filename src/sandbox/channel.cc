@@ -4,6 +4,7 @@
 
 #include "mvm/base/error.h"
 #include "mvm/sys/io.h"
+#include "mvm/sys/socket.h"
 
 namespace mvm::sandbox {
 
@@ -11,7 +12,7 @@ namespace mvm::sandbox {
 static constexpr int kReadsPerTurn = 4;
 
 Channel::Channel(loop::Loop& loop, sys::Fd fd, Handlers handlers)
-    : fd_(std::move(fd)), handlers_(std::move(handlers)), events_(EPOLLIN) {
+    : loop_(&loop), fd_(std::move(fd)), handlers_(std::move(handlers)), events_(EPOLLIN) {
   sys::set_nonblocking(fd_.get());
   watch_ = loop.watch(fd_.get(), events_, [this](uint32_t events) { on_ready(events); });
 }
@@ -25,6 +26,9 @@ void Channel::send(uint32_t stream, proto::FrameType type, ByteView payload) {
 void Channel::pause_reading(bool paused) {
   paused_ = paused;
   update_events();
+  // What has been read already does not wait for the socket to be readable again.
+  if (!paused_ && !closed_ && decoder_.pending() > 0)
+    resume_ = loop_->after(std::chrono::milliseconds(0), [this] { deliver(); });
 }
 
 void Channel::close_when_sent() {
@@ -32,18 +36,41 @@ void Channel::close_when_sent() {
   flush();
 }
 
+void Channel::abandon() noexcept {
+  closed_ = true;
+  watch_.reset();
+  resume_.reset();
+}
+
 void Channel::on_ready(uint32_t events) {
   if (closed_) return;
-  if ((events & EPOLLOUT) != 0) flush();
-  if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && !paused_ && !closed_) {
+  if ((events & EPOLLOUT) != 0) {
+    flush();
+    if (!closed_ && handlers_.on_sent) handlers_.on_sent();
+  }
+  if (closed_) return;
+  if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0 && !paused_) {
     read_frames();
   } else if ((events & (EPOLLHUP | EPOLLERR)) != 0) {
     closed();  // paused or not: there is nobody to be read later
   }
 }
 
+// A handler may pause or abandon the channel, and then the rest waits, or is nobody's.
+void Channel::deliver() {
+  while (!paused_ && !closed_) {
+    const auto frame = decoder_.next();
+    if (!frame) break;
+    // A client that was told goodbye may still talk; nobody listens.
+    if (!closing_) handlers_.on_frame(*frame);
+  }
+  if (!closed_ && decoder_.fault()) closed();
+}
+
 void Channel::read_frames() {
-  for (int i = 0; i < kReadsPerTurn && !paused_ && !closed_; ++i) {
+  for (int i = 0; i < kReadsPerTurn; ++i) {
+    deliver();  // the decoder has room only when it is drained
+    if (paused_ || closed_) return;
     std::optional<size_t> got;
     try {
       got = sys::read_some(fd_.get(), decoder_.space());
@@ -53,20 +80,15 @@ void Channel::read_frames() {
     if (!got) return;
     if (*got == 0) return closed();
     decoder_.commit(*got);
-    while (const auto frame = decoder_.next()) {
-      // A client that was told goodbye may still talk; nobody listens.
-      if (!closing_) handlers_.on_frame(*frame);
-      if (closed_) return;
-    }
-    if (decoder_.fault()) return closed();
   }
+  deliver();
 }
 
 void Channel::flush() {
   while (!closed_ && sent_ < out_.size()) {
     std::optional<size_t> put;
     try {
-      put = sys::write_some(fd_.get(), ByteView(out_).subspan(sent_));
+      put = sys::send_some(fd_.get(), ByteView(out_).subspan(sent_));
     } catch (const Error&) {
       return closed();
     }
@@ -95,8 +117,7 @@ void Channel::update_events() {
 
 void Channel::closed() {
   if (closed_) return;
-  closed_ = true;
-  watch_.reset();
+  abandon();
   handlers_.on_closed();
 }
 

@@ -22,6 +22,8 @@ class Channel {
     // The peer is gone, broke the protocol, or let kMaxQueued pile up. Called once; the owner then
     // drops the channel.
     std::function<void()> on_closed;
+    // Some of what was queued has been written; may be empty.
+    std::function<void()> on_sent = {};
   };
 
   // `fd` is a connected stream socket.
@@ -34,14 +36,19 @@ class Channel {
   void pause_reading(bool paused);
   // Ends the connection once everything queued is written.
   void close_when_sent();
+  // The owner is done with it, perhaps inside one of its handlers: no handler is called any more,
+  // not even for frames that have been read already.
+  void abandon() noexcept;
 
  private:
   void on_ready(uint32_t events);
   void read_frames();
+  void deliver();
   void flush();
   void update_events();
   void closed();
 
+  loop::Loop* loop_;
   sys::Fd fd_;
   Handlers handlers_;
   proto::FrameDecoder decoder_;
@@ -52,6 +59,7 @@ class Channel {
   bool closed_ = false;
   uint32_t events_ = 0;
   loop::Watch watch_;
+  loop::Watch resume_;
 };
 
 }

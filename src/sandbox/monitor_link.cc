@@ -62,7 +62,11 @@ void MonitorLink::on_message() {
     return kill();  // over the limit: not a monitor's message
   }
   if (!message) return;
-  if (message->data.empty()) return socket_watch_.reset();  // the pidfd follows
+  // Its end follows, by itself if it has ended; with its socket closed it is of no use.
+  if (message->data.empty()) {
+    socket_watch_.reset();
+    return kill();
+  }
   const auto event = proto::MonitorEvent::decode(message->data);
   if (!event) return kill();
   handlers_.on_event(*event);

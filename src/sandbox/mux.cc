@@ -45,7 +45,6 @@ void Mux::add_client(sys::Fd fd) {
       *loop_, std::move(fd),
       Channel::Handlers{[this, id](const Frame& frame) { on_client_frame(id, frame); },
                         [this, id] { drop_client(id); }});
-  added.channel->pause_reading(throttled_);
   added.channel->send(proto::kConnectionStream, FrameType::Hello, hello("sandbox"));
 }
 
@@ -53,6 +52,7 @@ void Mux::drop_client(ClientId id) {
   const auto found = clients_.find(id);
   if (found == clients_.end()) return;
   auto node = clients_.extract(found);
+  node.mapped().channel->abandon();
   closed_.push_back(std::move(node.mapped().channel));
   loop_->post([this] { closed_.clear(); });
   for (const auto& [stream, state] : node.mapped().streams) {
@@ -60,15 +60,16 @@ void Mux::drop_client(ClientId id) {
     const auto agent_stream = agent_streams_.find(state.agent_stream);
     if (agent_stream == agent_streams_.end()) continue;
     agent_stream->second.client = 0;
-    // What nobody reads must not hold the command up; a detached one keeps running for that.
-    if (!agent_stream->second.detached && agent_)
-      agent_->send(agent_stream->first, FrameType::Cancel);
+    // Ends the command, or lets a detached one go: either way nobody reads its output.
+    if (agent_) agent_->send(agent_stream->first, FrameType::Cancel);
   }
   if (clients_.empty()) handlers_.on_last_client_gone();
 }
 
 void Mux::on_client_frame(ClientId id, const Frame& frame) {
-  Client& from = clients_.at(id);
+  Client* const sender = client(id);
+  if (sender == nullptr) return;
+  Client& from = *sender;
   if (!from.greeted) {
     const auto greeting =
         frame.type == FrameType::Hello ? proto::Hello::decode(frame.payload) : std::nullopt;
@@ -114,6 +115,9 @@ void Mux::on_client_frame(ClientId id, const Frame& frame) {
   }
   agent_->send(state.agent_stream, frame.type, frame.payload);
   throttle_clients();
+  // Those who send to the agent wait for it; whoever just asks the sandbox does not.
+  if (Client* still = client(id); still != nullptr && throttled_)
+    still->channel->pause_reading(true);
 }
 
 void Mux::on_client_request(ClientId id, Client& from, const Frame& frame) {
@@ -144,8 +148,7 @@ void Mux::forward_request(ClientId id, uint32_t stream, ClientStream& state, Byt
   if (agent_streams_.size() >= proto::kMaxStreams)
     return end_client_stream(
         id, stream, refusal(Kind::Exhausted, "the sandbox runs as many commands as it can"));
-  bool detached = false;
-  const auto merged = with_defaults(request, detached);
+  const auto merged = with_defaults(request);
   if (!merged || merged->size() > proto::kMaxPayload)
     return end_client_stream(
         id, stream,
@@ -159,16 +162,14 @@ void Mux::forward_request(ClientId id, uint32_t stream, ClientStream& state, Byt
   AgentStream& onward = agent_streams_[next_stream_];
   onward.client = id;
   onward.stream = stream;
-  onward.detached = detached;
   agent_->send(next_stream_, FrameType::Request, *merged);
 }
 
-std::optional<Bytes> Mux::with_defaults(ByteView request, bool& detached) const {
+std::optional<Bytes> Mux::with_defaults(ByteView request) const {
   const auto verb = proto::request_verb(request);
   if (verb != proto::kExecVerb) return Bytes(request.begin(), request.end());
   auto exec = proto::ExecRequest::decode(request);
   if (!exec) return std::nullopt;
-  detached = exec->detach;
   if (exec->cwd.empty()) exec->cwd = config_->workdir;
   if (exec->user.empty()) exec->user = config_->user;
   if (!exec->clear_env) {
@@ -191,10 +192,9 @@ void Mux::answer(Asker asker, ByteView end_payload) {
 }
 
 void Mux::throttle_clients() {
-  const bool wanted = agent_ && agent_->queued() > kAgentQueueHigh;
-  if (wanted == throttled_) return;
-  throttled_ = wanted;
-  for (auto& [id, each] : clients_) each.channel->pause_reading(wanted);
+  throttled_ = agent_ && agent_->queued() > kAgentQueueHigh;
+  if (throttled_) return;
+  for (auto& [id, each] : clients_) each.channel->pause_reading(false);
 }
 
 void Mux::end_all(const proto::ErrorReply& error) {
@@ -219,7 +219,8 @@ void Mux::set_agent(sys::Fd fd) {
       *loop_, std::move(fd),
       Channel::Handlers{
           [this](const Frame& frame) { on_agent_frame(frame); },
-          [this] { lose_agent(AgentLoss::Ended, "the connection to the guest's agent ended"); }});
+          [this] { lose_agent(AgentLoss::Ended, "the connection to the guest's agent ended"); },
+          [this] { throttle_clients(); }});
   agent_->send(proto::kConnectionStream, FrameType::Hello, hello("sandbox"));
 }
 
@@ -246,11 +247,12 @@ void Mux::on_agent_frame(const Frame& frame) {
     handlers_.on_agent_ready();
     std::vector<std::pair<ClientId, uint32_t>> waiting;
     for (auto& [id, each] : clients_) {
-      each.channel->pause_reading(throttled_);
+      each.channel->pause_reading(false);
       for (const auto& [stream, state] : each.streams)
         if (state.target == Target::Waiting) waiting.emplace_back(id, stream);
     }
     for (const auto& [id, stream] : waiting) {
+      if (!agent_ready_) return;  // lost again: end_all() answers the rest
       Client* each = client(id);
       if (each == nullptr) continue;
       ClientStream& state = each->streams.at(stream);
@@ -268,17 +270,7 @@ void Mux::on_agent_frame(const Frame& frame) {
     case FrameType::Data:
     case FrameType::Stdout:
     case FrameType::Stderr:
-      if (to == nullptr) {
-        // Nobody reads: what was in flight is dropped, and a detached command keeps its flow.
-        if (from.detached) {
-          Bytes credit;
-          proto::append_window(credit, frame.stream,
-                               static_cast<uint32_t>(std::max<size_t>(1, frame.payload.size())));
-          agent_->send(frame.stream, FrameType::Window,
-                       ByteView(credit).subspan(proto::kFrameHeader));
-        }
-        return;
-      }
+      if (to == nullptr) return;  // nobody reads: what was in flight is dropped
       if (frame.payload.size() > from.from_agent.available())
         return lose_agent(AgentLoss::BrokeProtocol,
                           "the guest's agent sent more than it was allowed to");
@@ -310,15 +302,23 @@ void Mux::on_agent_frame(const Frame& frame) {
       return lose_agent(AgentLoss::BrokeProtocol,
                         "the guest's agent sent a frame that only clients send");
   }
-  if (to != nullptr) to->channel->send(from.stream, frame.type, frame.payload);
+  if (to == nullptr) return;
+  // Small frames need no credit, and their number is the conversation's; a flood of them is not.
+  const size_t fair =
+      (to->streams.size() + 1) * (size_t{proto::kInitialWindow} + proto::kMaxPayload);
+  if (!proto::is_bulk(frame.type) && to->channel->queued() > fair)
+    return lose_agent(AgentLoss::BrokeProtocol, "the guest's agent floods its streams");
+  to->channel->send(from.stream, frame.type, frame.payload);
 }
 
 void Mux::lose_agent(AgentLoss loss, std::string why) {
   if (!agent_) return;
+  agent_->abandon();
   closed_.push_back(std::exchange(agent_, nullptr));
   loop_->post([this] { closed_.clear(); });
   agent_ready_ = false;
   agent_streams_.clear();
+  throttle_clients();
   handlers_.on_agent_lost(loss, std::move(why));
 }
 

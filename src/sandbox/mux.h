@@ -80,7 +80,6 @@ class Mux {
   struct AgentStream {
     ClientId client = 0;  // 0: nobody listens any more
     uint32_t stream = 0;
-    bool detached = false;
     proto::SendWindow from_agent;   // what the agent may still send
     proto::SendWindow from_client;  // what the client may still send
   };
@@ -95,7 +94,7 @@ class Mux {
   void throttle_clients();
   Client* client(ClientId id);
   // The request with the sandbox's defaults in it; nothing when it does not decode.
-  std::optional<Bytes> with_defaults(ByteView request, bool& detached) const;
+  std::optional<Bytes> with_defaults(ByteView request) const;
 
   loop::Loop* loop_;
   const proto::SandboxConfig* config_;

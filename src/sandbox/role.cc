@@ -44,6 +44,7 @@ int run_sandbox() {
   // Kept for the record of a start that fails, whose descriptors are gone by then.
   const sys::Fd data = fds.at(static_cast<size_t>(proto::SandboxFd::Data)).duplicate();
 
+  bool serving = false;
   try {
     // TERM ends the sandbox in good order; it arrives through the loop like everything else.
     sigset_t signals;
@@ -68,12 +69,13 @@ int run_sandbox() {
     jail::forbid_new_privileges();
     jail::confine_thread(sandbox_syscalls(), jail::violation_from_environment());
 
+    serving = true;
     loop.run();
     // The monitor is reaped and exit.json is written: there is nothing left to put in order.
     ::_exit(0);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     std::fprintf(stderr, "mvm sandbox: %s\n", error.what());
-    record_failed_start(data.get(), error.message());
+    record_failure(data.get(), serving, error.what());
     return 1;
   }
 }

@@ -30,6 +30,7 @@ using proto::SandboxEnd;
 // How long clients have to read their last frames before the process goes.
 static constexpr std::chrono::seconds kFarewell{2};
 
+static constexpr std::chrono::milliseconds kRetryTime{100};
 // How long a guest whose agent is gone has to say why.
 static constexpr std::chrono::seconds kLastWords{5};
 
@@ -73,7 +74,7 @@ class Sandbox::Impl {
   void on_monitor_event(const proto::MonitorEvent& event);
   void on_monitor_exit(sys::ExitStatus status);
   void on_guest_connect(uint64_t stream, uint32_t port);
-  void record_boot(const proto::MonitorEvent& stats) const;
+  void record_boot(const proto::MonitorEvent& stats);
   void kill(EndReason reason, std::string detail);
   void finish(SandboxEnd end);
   proto::SandboxStatus status() const;
@@ -90,6 +91,7 @@ class Sandbox::Impl {
   std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   uint64_t ready_ms_ = 0;
+  bool boot_recorded_ = false;
   // Why it will have ended, once that is decided and the monitor's process is still to go.
   std::optional<SandboxEnd> verdict_;
   std::optional<SandboxEnd> end_;
@@ -100,6 +102,7 @@ class Sandbox::Impl {
   VsockBridge vsock_;
   std::unique_ptr<MonitorLink> monitor_;
   loop::Watch control_watch_;
+  loop::Watch control_retry_;
   loop::Watch boot_deadline_;
   loop::Watch stop_deadline_;
   loop::Watch farewell_;
@@ -150,7 +153,17 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fd
   control_watch_ = loop.watch(control_.get(), EPOLLIN, [this](uint32_t) {
     // The socket's mode keeps others out; the credentials say so again for a directory somebody
     // opened up.
-    auto fd = sys::accept_connection(control_.get());
+    std::optional<sys::Fd> fd;
+    try {
+      fd = sys::accept_connection(control_.get());
+    } catch (const Error&) {
+      // Out of descriptors, for a moment one hopes: the caller waits in the queue meanwhile.
+      control_watch_.set_events(0);
+      control_retry_ = loop_->after(kRetryTime, [this] {
+        if (control_watch_) control_watch_.set_events(EPOLLIN);
+      });
+      return;
+    }
     if (!fd) return;
     const auto peer = sys::peer_credentials(fd->get());
     if (peer.uid == ::geteuid() || peer.uid == 0) mux_.add_client(std::move(*fd));
@@ -265,8 +278,9 @@ void Sandbox::Impl::on_guest_connect(uint64_t stream, uint32_t port) {
 void Sandbox::Impl::on_monitor_event(const proto::MonitorEvent& event) {
   switch (event.kind) {
     case proto::MonitorEventKind::Running:
-    case proto::MonitorEventKind::Stats:
       return;
+    case proto::MonitorEventKind::Stats:
+      return record_boot(event);
     case proto::MonitorEventKind::GuestConnect:
       return on_guest_connect(event.stream, event.port);
     case proto::MonitorEventKind::Ended:
@@ -297,9 +311,12 @@ void Sandbox::Impl::on_monitor_event(const proto::MonitorEvent& event) {
     if (end.detail.empty()) end.detail = "the guest powered off before it was ready; see mvm logs";
   }
   verdict_ = std::move(end);
+  // It said that it ends; should it not, it is made to.
+  stop_deadline_ = loop_->after(kLastWords, [this] { monitor_->kill(); });
 }
 
-void Sandbox::Impl::record_boot(const proto::MonitorEvent& stats) const {
+void Sandbox::Impl::record_boot(const proto::MonitorEvent& stats) {
+  if (std::exchange(boot_recorded_, true)) return;
   try {
     write_boot_record(data_.get(), ready_ms_, stats.counters);
   } catch (const Error& error) {
@@ -349,8 +366,8 @@ Sandbox::Sandbox(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fds)
 Sandbox::~Sandbox() = default;
 void Sandbox::stop() { impl_->stop({}); }
 
-void record_failed_start(int data_directory, const std::string& why) {
-  write_exit_record(data_directory, {EndReason::StartFailed, why});
+void record_failure(int data_directory, bool served, const std::string& why) {
+  write_exit_record(data_directory, {served ? EndReason::HostFault : EndReason::StartFailed, why});
 }
 
 }

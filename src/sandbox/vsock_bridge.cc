@@ -20,6 +20,7 @@ namespace mvm::sandbox {
 static constexpr std::string_view kConnect = "CONNECT ";
 static constexpr size_t kMaxLine = 32;  // "CONNECT 4294967295\n" with room
 static constexpr std::chrono::seconds kHandshakeTime{10};
+static constexpr std::chrono::milliseconds kRetryTime{100};
 
 VsockBridge::VsockBridge(loop::Loop& loop, sys::Fd listener, sys::Fd runtime_directory,
                          std::function<void(sys::Fd, uint32_t)> connect)
@@ -32,13 +33,21 @@ VsockBridge::VsockBridge(loop::Loop& loop, sys::Fd listener, sys::Fd runtime_dir
 }
 
 void VsockBridge::on_connection() {
-  auto fd = sys::accept_connection(listener_.get());
+  std::optional<sys::Fd> fd;
+  try {
+    fd = sys::accept_connection(listener_.get());
+  } catch (const Error&) {
+    // Out of descriptors, for a moment one hopes: the caller waits in the queue meanwhile.
+    watch_.set_events(0);
+    retry_ = loop_->after(kRetryTime, [this] { watch_.set_events(EPOLLIN); });
+    return;
+  }
   if (!fd || handshakes_.size() >= kMaxHandshakes) return;  // the surplus is closed
   const uint64_t id = next_id_++;
   Handshake& handshake = handshakes_[id];
   handshake.fd = std::move(*fd);
   handshake.watch =
-      loop_->watch(handshake.fd.get(), EPOLLIN, [this, id](uint32_t) { on_line(id); });
+      loop_->watch(handshake.fd.get(), EPOLLIN | EPOLLET, [this, id](uint32_t) { on_line(id); });
   handshake.deadline = loop_->after(kHandshakeTime, [this, id] { handshakes_.erase(id); });
 }
 

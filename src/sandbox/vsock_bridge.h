@@ -42,6 +42,7 @@ class VsockBridge {
   uint64_t next_id_ = 1;
   std::map<uint64_t, Handshake> handshakes_;
   loop::Watch watch_;
+  loop::Watch retry_;
 };
 
 }

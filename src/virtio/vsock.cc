@@ -282,11 +282,12 @@ void Vsock::opened(Stream& stream, uint8_t control) noexcept {
   if (control != 0) want(stream, control);
 }
 
-void Vsock::accept(StreamId id) noexcept {
+bool Vsock::accept(StreamId id) noexcept {
   Stream* stream = find(id);
-  if (stream == nullptr || stream->phase != Phase::Asked || stream->guest_gone) return;
+  if (stream == nullptr || stream->phase != Phase::Asked || stream->guest_gone) return false;
   opened(*stream, kSendResponse);
   flush_control();
+  return true;
 }
 
 void Vsock::refuse(StreamId id) noexcept {

@@ -31,7 +31,8 @@ class Sandbox {
   std::unique_ptr<Impl> impl_;
 };
 
-// Records in the data directory that a sandbox never started, and why.
-void record_failed_start(int data_directory, const std::string& why);
+// Records in the data directory that a sandbox ended by a fault of the host's, before or after it
+// began to serve.
+void record_failure(int data_directory, bool served, const std::string& why);
 
 }

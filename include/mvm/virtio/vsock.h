@@ -125,8 +125,8 @@ class Vsock : public Device {
   // Asks the guest for a connection; Connected or Closed{Refused} follows. The guest may take for
   // ever: reset() the stream when patience ends.
   Expected<StreamId, OpenError> open(uint32_t guest_port) noexcept;
-  // Answers ConnectRequest.
-  void accept(StreamId stream) noexcept;
+  // Answers ConnectRequest. accept() is false when the guest has given up meanwhile.
+  bool accept(StreamId stream) noexcept;
   void refuse(StreamId stream) noexcept;
   // The host sends no more, or takes no more. What was committed before is delivered first.
   void end_input(StreamId stream) noexcept;

@@ -65,19 +65,23 @@ def test_written_and_synced_data_survives_a_killed_monitor():
         guest("flush", "sha256sum -c /root/sum")
 
 
+REBOOT = "import ctypes; ctypes.CDLL(None).reboot({})"
+
+
 def test_power_off_reboot_and_panic_are_told_apart():
-    for script, reason in (("/sbin/poweroff -f || echo o >/proc/sysrq-trigger", "exited"),
-                           ("echo b >/proc/sysrq-trigger", "rebooted"),
-                           ("echo c >/proc/sysrq-trigger", "panic")):
+    hog = "echo 2 >/proc/sys/vm/panic_on_oom; exec python3 -c 'x = bytearray(1 << 30)'"
+    for command, reason in ((["python3", "-c", REBOOT.format(0x4321fedc)], "exited"),
+                            (["python3", "-c", REBOOT.format(0x01234567)], "rebooted"),
+                            (["sh", "-c", hog], "panic")):
         with sandbox("ends"):
-            mvm("exec", "ends", "--", "sh", "-c", script + "; sleep 60")
-            eventually(lambda: sandbox_json("ends")["state"] != "running", f"the sandbox ends after {script}")
-            equal(reason_of("ends"), reason, script)
+            mvm("exec", "ends", "--", *command)
+            eventually(lambda: sandbox_json("ends")["state"] != "running", f"the sandbox ends after {command}")
+            equal(reason_of("ends"), reason, str(command))
 
 
 def test_exec_on_a_sandbox_that_ends_says_so():
     with sandbox("dies"):
-        got = mvm("exec", "dies", "--", "sh", "-c", "echo b >/proc/sysrq-trigger; sleep 60")
+        got = mvm("exec", "dies", "--", "python3", "-c", REBOOT.format(0x01234567))
         equal(got.code, 125, repr(got))
         has(got.err, "rebooted")
 

@@ -56,6 +56,7 @@ class Peer {
       }
     }
   }
+  void send_raw(ByteView bytes) { sys::write_all(fd_.get(), bytes); }
   void hang_up() { fd_.reset(); }
 
  private:
@@ -246,6 +247,90 @@ TEST_F(MuxTest, GivesSandboxRequestsToTheSandbox) {
   ASSERT_TRUE(end);
   EXPECT_EQ(end->stream, 5U);
   EXPECT_EQ(end->type, FrameType::End);
+}
+
+TEST_F(MuxTest, ADroppedClientIsNotHeardAnyMore) {
+  auto [ours, theirs] = sys::socket_pair(sys::SocketType::Stream);
+  mux_.add_client(std::move(ours));
+  // A greeting of another version and a request, in one write.
+  proto::Hello hello;
+  hello.version = proto::kProtocolVersion + 1;
+  hello.role = "client";
+  Bytes both;
+  proto::append_frame(both, proto::kConnectionStream, FrameType::Hello, hello.encode());
+  proto::append_frame(both, 1, FrameType::Request, exec());
+  sys::write_all(theirs.get(), both);
+  settle();
+  EXPECT_EQ(empty_, 1);
+}
+
+TEST_F(MuxTest, ALostAgentIsNotHeardAnyMore) {
+  Peer guest = agent();
+  proto::Hello hello;
+  hello.role = "agent";
+  Bytes both;
+  proto::append_frame(both, 9, FrameType::Stdout, as_bytes("x"));
+  proto::append_frame(both, proto::kConnectionStream, FrameType::Hello, hello.encode());
+  guest.send_raw(both);
+  settle();
+  EXPECT_NE(lost_, "");
+  EXPECT_EQ(ready_, 0);
+  EXPECT_FALSE(mux_.agent_ready());
+}
+
+TEST_F(MuxTest, AnAgentThatLeavesAfterItsGreetingLeavesWaitingRequestsToTheEnd) {
+  Peer first = client(), second = client();
+  first.send(1, FrameType::Request, exec());
+  second.send(1, FrameType::Request, exec());
+  settle();
+  Peer guest = agent();
+  guest.greet("agent");
+  guest.hang_up();
+  settle();
+  EXPECT_NE(lost_, "");
+  mux_.end_all({Kind::Unavailable, "the sandbox has ended"});
+  EXPECT_EQ(first.next(loop_)->type, FrameType::End);
+  EXPECT_EQ(second.next(loop_)->type, FrameType::End);
+}
+
+TEST_F(MuxTest, InputSentAlongWithAWaitingRequestArrivesAfterIt) {
+  Peer user = client();
+  Bytes all;
+  proto::append_frame(all, 1, FrameType::Request, exec());
+  proto::append_frame(all, 1, FrameType::Data, as_bytes("input"));
+  proto::append_frame(all, 1, FrameType::Eof);
+  user.send_raw(all);
+  settle();
+  Peer guest = agent();
+  guest.greet("agent");
+  EXPECT_EQ(guest.next(loop_)->type, FrameType::Request);
+  EXPECT_EQ(as_text(guest.next(loop_)->payload), "input");
+  EXPECT_EQ(guest.next(loop_)->type, FrameType::Eof);
+}
+
+TEST_F(MuxTest, ClientsAreHeardAgainOnceTheAgentHasTakenWhatWaited) {
+  Peer guest = agent();
+  guest.greet("agent");
+  Peer user = client();
+  const Bytes chunk(proto::kMaxPayload);
+  // Eight windows full are more than may wait for the agent, which reads nothing yet.
+  for (uint32_t stream = 1; stream <= 8; ++stream) {
+    user.send(stream, FrameType::Request, exec());
+    for (size_t sent = 0; sent < proto::kInitialWindow; sent += chunk.size())
+      user.send(stream, FrameType::Data, chunk), settle();
+  }
+  Peer other = client();
+  other.send(1, FrameType::Request, proto::encode_request(proto::kSandboxStatusVerb));
+  settle();
+  EXPECT_EQ(askers_.size(), 1U);  // who asks only the sandbox does not wait
+  size_t requests = 0, bytes = 0;
+  while (requests < 8 || bytes < 8 * size_t{proto::kInitialWindow}) {
+    const auto frame = guest.next(loop_);
+    ASSERT_TRUE(frame);
+    if (frame->type == FrameType::Request) ++requests;
+    if (frame->type == FrameType::Data) bytes += frame->payload.size();
+  }
+  EXPECT_EQ(bytes, 8 * size_t{proto::kInitialWindow});
 }
 
 }
