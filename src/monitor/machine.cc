@@ -205,10 +205,14 @@ bool Machine::handle_exit(const kvm::Exit& exit) {
 
 void Machine::port_in(uint16_t port, std::span<std::byte> data, uint32_t size) noexcept {
   constexpr uint8_t kPvpanicEvents = 1;  // what it can be told of
+  constexpr std::byte kInputBufferFull{2};
   std::fill(data.begin(), data.end(), std::byte{0xff});
   if (size != 1) return;
   for (std::byte& byte : data) {
     if (port == layout::kPvpanicPort) byte = std::byte{kPvpanicEvents};
+    // A kernel about to reset by way of the keyboard controller waits for this bit of its status to
+    // be clear.
+    if (port == layout::kI8042CommandPort) byte &= ~kInputBufferFull;
     if (port < layout::kSerialPort || port >= layout::kSerialPort + 8) continue;
     const std::lock_guard lock(serial_mutex_);
     byte = static_cast<std::byte>(serial_.read(static_cast<uint16_t>(port - layout::kSerialPort)));

@@ -52,11 +52,11 @@ static std::string_view state_name(State state) {
 
 // Short and quiet: every character printed at boot costs exits. The rest is settings of the agent.
 static std::string kernel_command_line(const proto::SandboxConfig& config) {
-  std::string line =
-      "console=" + config.kernel_console +
-      " quiet panic=-1 reboot=k pci=off tsc=reliable no_timer_check random.trust_cpu=on"
-      " mvm.root=/dev/vda mvm.overlay=/dev/vdb mvm.hostname=" +
-      config.hostname;
+  std::string line = "console=" + config.kernel_console +
+                     " quiet panic=-1 reboot=k pci=off tsc=reliable no_timer_check "
+                     "random.trust_cpu=on dummy.numdummies=0"
+                     " mvm.root=/dev/vda mvm.overlay=/dev/vdb mvm.hostname=" +
+                     config.hostname;
   if (config.kernel_console != "ttyS0") line += " 8250.nr_uarts=0";
   if (!config.kernel_arguments.empty()) line += " " + config.kernel_arguments;
   return line;
