@@ -121,7 +121,7 @@ def shared():
 def tests():
     for file in sorted(HERE.glob("test_*.py")):
         module = importlib.import_module(file.stem)
-        for name, function in vars(module).items():
+        for name, function in list(vars(module).items()):
             if name.startswith("test_") and callable(function):
                 yield f"{file.stem[5:]}.{name[5:]}", function
 

@@ -69,7 +69,7 @@ REBOOT = "import ctypes; ctypes.CDLL(None).reboot({})"
 
 
 def test_power_off_reboot_and_panic_are_told_apart():
-    hog = "echo 2 >/proc/sys/vm/panic_on_oom; exec python3 -c 'x = bytearray(1 << 30)'"
+    hog = "echo 2 >/proc/sys/vm/panic_on_oom; exec python3 -c 'x = []; [x.append(b\"x\" * 10000000) for _ in range(1000)]'"
     for command, reason in ((["python3", "-c", REBOOT.format(0x4321fedc)], "exited"),
                             (["python3", "-c", REBOOT.format(0x01234567)], "rebooted"),
                             (["sh", "-c", hog], "panic")):
