@@ -9,8 +9,13 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <string_view>
+
+namespace spdlog {
+class logger;
+}
 
 namespace mvm::obs {
 
@@ -37,7 +42,7 @@ using Fields = std::initializer_list<Field>;
 class Log {
  public:
   // `fd` is borrowed and outlives the Log; 2 for most processes.
-  explicit Log(int fd = 2, Level level = level_from_environment()) : fd_(fd), level_(level) {}
+  explicit Log(int fd = 2, Level level = level_from_environment());
 
   void debug(std::string_view event, Fields fields = {}) const {
     line(Level::Debug, event, fields);
@@ -52,8 +57,7 @@ class Log {
 
  private:
   void line(Level level, std::string_view event, Fields fields) const;
-  int fd_;
-  Level level_;
+  std::shared_ptr<spdlog::logger> logger_;  // copies of a Log share it
 };
 
 }
