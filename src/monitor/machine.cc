@@ -34,6 +34,13 @@ Machine::Machine(loop::Loop& loop, const proto::MonitorConfig& config, MonitorFd
       handlers_(std::move(handlers)),
       kvm_(take(fds, MonitorFd::Kvm)),
       memory_(memory::GuestMemory::create(config.memory)),
+      loading_(std::async(std::launch::async,
+                          [this, kernel = take(fds, MonitorFd::Kernel),
+                           initramfs = take(fds, MonitorFd::Initramfs)] {
+                            const auto loaded = kvm::load_kernel(memory_, kernel.get());
+                            return std::pair(
+                                loaded, kvm::load_initrd(memory_, initramfs.get(), loaded.end));
+                          })),
       vm_(kvm_.create_vm()),
       log_(take(fds, MonitorFd::ConsoleLog)),
       console_sink_(log_),
@@ -68,10 +75,7 @@ Machine::Machine(loop::Loop& loop, const proto::MonitorConfig& config, MonitorFd
   for (const auto& slot : slots_) described.push_back({slot->address().value, slot->gsi()});
   const uint64_t rsdp = kvm::write_acpi_tables(
       memory_, {.cpus = config.cpus, .devices = described, .serial = config.serial});
-  const sys::Fd kernel_file = take(fds, MonitorFd::Kernel);
-  const auto kernel = kvm::load_kernel(memory_, kernel_file.get());
-  const sys::Fd initrd_file = take(fds, MonitorFd::Initramfs);
-  const auto initrd = kvm::load_initrd(memory_, initrd_file.get(), kernel.end);
+  const auto [kernel, initrd] = loading_.get();
   make_vcpus(config, kvm::write_boot_data(memory_, kernel, initrd, config.cmdline, rsdp));
 }
 
