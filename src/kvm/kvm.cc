@@ -151,11 +151,25 @@ void Vm::add_ioeventfd(int event_fd, memory::GuestAddress address, uint32_t valu
   sys::check(::ioctl(fd(), KVM_IOEVENTFD, &request), "connecting a queue's notification");
 }
 
+bool Vm::coalesce_writes(memory::GuestAddress address, uint32_t size) {
+  kvm_coalesced_mmio_zone zone{};
+  zone.addr = address.value;
+  zone.size = size;
+  return ::ioctl(fd(), KVM_REGISTER_COALESCED_MMIO, &zone) == 0;
+}
+
 Vcpu Vm::create_vcpu(uint32_t index, const Kvm& kvm) {
   sys::Fd vcpu(sys::check(::ioctl(fd(), KVM_CREATE_VCPU, static_cast<unsigned long>(index)),
                           "creating a vCPU"));
   auto run = sys::Mapping::map(vcpu.get(), 0, kvm.run_size(), PROT_READ | PROT_WRITE, MAP_SHARED);
   return {std::move(vcpu), std::move(run), index};
+}
+
+CoalescedWrites Vcpu::coalesced_writes() const {
+  // The ring's page follows that of struct kvm_run and that of port data, where there is one.
+  constexpr size_t kAt = KVM_COALESCED_MMIO_PAGE_OFFSET * memory::kPageSize;
+  if (run_.size() < kAt + memory::kPageSize) return {};
+  return CoalescedWrites(run_.bytes().subspan(kAt, memory::kPageSize));
 }
 
 int Vm::stats_fd() const { return ::ioctl(fd(), KVM_GET_STATS_FD, 0); }

@@ -79,6 +79,16 @@ Machine::Machine(loop::Loop& loop, const proto::MonitorConfig& config, MonitorFd
   make_vcpus(config, kvm::write_boot_data(memory_, kernel, initrd, config.cmdline, rsdp));
 }
 
+// Registers whose writes only prepare what a write of Status, or a read, is about to use: two
+// thirds of what a driver writes to set up a device. Not among them: Status, whose reset takes
+// effect at once; InterruptACK, which a device that raises its next interrupt meanwhile must not
+// find undone; QueueNotify, which is an event of its own.
+static constexpr std::array<std::pair<uint64_t, uint64_t>, 3> kQuietRegisters{{
+    {virtio::mmio::kDeviceFeaturesSelect, virtio::mmio::kDriverFeaturesSelect + 4},
+    {virtio::mmio::kQueueSelect, virtio::mmio::kQueueReady + 4},
+    {virtio::mmio::kQueueDescriptorLow, virtio::mmio::kQueueDeviceHigh + 4},
+}};
+
 DeviceSlot& Machine::add_device(virtio::Device& device) {
   const auto number = static_cast<uint32_t>(slots_.size());
   const GuestAddress address{layout::kMmioStart + number * virtio::mmio::kWindow};
@@ -91,6 +101,9 @@ DeviceSlot& Machine::add_device(virtio::Device& device) {
   for (uint32_t queue = 0; queue < slot.kick_fds().size(); ++queue)
     vm_.add_ioeventfd(slot.kick_fds()[queue].get(),
                       GuestAddress{address.value + virtio::mmio::kQueueNotify}, queue);
+  // Where KVM cannot, these writes are exits like the others.
+  for (const auto& [first, end] : kQuietRegisters)
+    vm_.coalesce_writes(GuestAddress{address.value + first}, static_cast<uint32_t>(end - first));
   return slot;
 }
 
@@ -121,6 +134,7 @@ void Machine::make_vcpus(const proto::MonitorConfig& config, const kvm::Vcpu::En
     if (index == 0) thread.vcpu.set_entry(entry);
     thread.stats_fd = thread.vcpu.stats_fd();
   }
+  kept_writes_ = vcpus_.front()->vcpu.coalesced_writes();
 }
 
 // ---- running ------------------------------------------------------------------------------------
@@ -151,6 +165,7 @@ void Machine::run_vcpu(VcpuThread& thread) noexcept {
     while (true) {
       const kvm::Exit exit = thread.vcpu.run();
       thread.exits.at(static_cast<size_t>(exit.reason)).fetch_add(1, std::memory_order_relaxed);
+      apply_kept_writes();
       if (!handle_exit(exit)) return;
     }
   } catch (const Error& error) {
@@ -161,6 +176,17 @@ void Machine::run_vcpu(VcpuThread& thread) noexcept {
 DeviceSlot* Machine::slot_at(uint64_t address) noexcept {
   const uint64_t number = (address - layout::kMmioStart) / virtio::mmio::kWindow;
   return address >= layout::kMmioStart && number < slots_.size() ? slots_[number].get() : nullptr;
+}
+
+// What vCPUs wrote before the exit at hand comes before it.
+void Machine::apply_kept_writes() {
+  if (kept_writes_.empty()) return;
+  const std::lock_guard lock(kept_writes_mutex_);
+  kept_writes_.drain([this](uint64_t address, ByteView data) { write_mmio(address, data); });
+}
+
+void Machine::write_mmio(uint64_t address, ByteView data) noexcept {
+  if (DeviceSlot* slot = slot_at(address)) slot->write(address - slot->address().value, data);
 }
 
 // False ends the vCPU's thread.
@@ -174,8 +200,7 @@ bool Machine::handle_exit(const kvm::Exit& exit) {
       return true;
     }
     case kvm::ExitReason::MmioWrite:
-      if (DeviceSlot* slot = slot_at(exit.address))
-        slot->write(exit.address - slot->address().value, exit.data);
+      write_mmio(exit.address, exit.data);
       return true;
     case kvm::ExitReason::PortIn:
       port_in(static_cast<uint16_t>(exit.address), exit.data, exit.size);

@@ -10,6 +10,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -84,6 +85,8 @@ class Machine {
   void make_vcpus(const proto::MonitorConfig& config, const kvm::Vcpu::Entry& entry);
   void run_vcpu(VcpuThread& thread) noexcept;
   void run_disk(Disk& disk) noexcept;
+  void apply_kept_writes();
+  void write_mmio(uint64_t address, ByteView data) noexcept;
   bool handle_exit(const kvm::Exit& exit);
   void port_in(uint16_t port, std::span<std::byte> data, uint32_t size) noexcept;
   bool port_out(uint16_t port, ByteView data, uint32_t size);
@@ -114,6 +117,8 @@ class Machine {
   std::mutex serial_mutex_;
   kvm::Serial serial_;
   std::vector<std::unique_ptr<VcpuThread>> vcpus_;
+  kvm::CoalescedWrites kept_writes_;  // in the first vCPU's mapping
+  std::mutex kept_writes_mutex_;
   std::vector<std::thread> threads_;
   std::atomic<bool> panicked_{false};
   std::atomic<bool> ended_{false};

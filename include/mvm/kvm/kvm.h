@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "mvm/kvm/coalesced.h"
 #include "mvm/memory/guest_memory.h"
 #include "mvm/sys/fd.h"
 #include "mvm/sys/mapping.h"
@@ -57,6 +58,9 @@ class Vm {
   void add_irqfd(int event_fd, uint32_t gsi);
   // A 32-bit write of `value` to `address` is a signal on `event_fd`, without leaving the kernel.
   void add_ioeventfd(int event_fd, memory::GuestAddress address, uint32_t value);
+  // Writes to these `size` bytes go to the ring that vCPUs show (coalesced.h). False: this KVM
+  // cannot.
+  bool coalesce_writes(memory::GuestAddress address, uint32_t size);
   Vcpu create_vcpu(uint32_t index, const Kvm& kvm);
   // KVM's own counters of the VM, empty where the kernel has none to give.
   int stats_fd() const;
@@ -120,6 +124,8 @@ class Vcpu {
   Exit run();
   // Makes the next run(), or a signal-interrupted one, return at once. From any thread.
   void request_exit() noexcept;
+  // The VM's ring of kept writes, as long as this vCPU lives.
+  CoalescedWrites coalesced_writes() const;
   int stats_fd() const;
   uint64_t rip() const;
 

@@ -130,6 +130,55 @@ TEST_F(GuestTest, WritesAStringToAPort) {
   EXPECT_EQ(sent, "abc");
 }
 
+TEST_F(GuestTest, KeptWritesComeBeforeTheExitThatFollowsThem) {
+  if (!usable()) return;
+  Guest guest(
+      code_bytes({0xc7, 0x05, 0x00, 0x00, 0x00, 0xd0, 0x11, 0, 0, 0,  // mov [0xd0000000], 0x11
+                  0xc7, 0x05, 0x04, 0x00, 0x00, 0xd0, 0x22, 0, 0, 0,  // mov [0xd0000004], 0x22
+                  0xc7, 0x05, 0x08, 0x00, 0x00, 0xd0, 0x33, 0, 0, 0,  // mov [0xd0000008], 0x33
+                  0xe6, 0x80}));                                      // out 0x80, al
+  if (!guest.vm.coalesce_writes(GuestAddress{0xd000'0000}, 8)) return;
+  CoalescedWrites kept = guest.vcpus[0].coalesced_writes();
+  EXPECT_TRUE(kept.empty());
+  // The third is outside the range, and so an exit.
+  const Exit exit = guest.run();
+  ASSERT_EQ(exit.reason, ExitReason::MmioWrite);
+  EXPECT_EQ(exit.address, 0xd000'0008U);
+  std::vector<std::pair<uint64_t, uint32_t>> seen;
+  kept.drain([&](uint64_t address, ByteView data) {
+    EXPECT_EQ(data.size(), 4U);
+    EXPECT_FALSE(kept.empty());  // until it has been applied
+    seen.emplace_back(address, value_of(data));
+  });
+  EXPECT_EQ(seen,
+            (std::vector<std::pair<uint64_t, uint32_t>>{{0xd000'0000, 0x11}, {0xd000'0004, 0x22}}));
+  EXPECT_TRUE(kept.empty());
+  EXPECT_EQ(guest.run().reason, ExitReason::PortOut);
+  EXPECT_TRUE(kept.empty());
+}
+
+TEST_F(GuestTest, AFullRingOfKeptWritesIsAnExit) {
+  if (!usable()) return;
+  Guest guest(code_bytes({0xb9, 0x00, 0x10, 0x00, 0x00,        // mov ecx, 4096
+                          0x89, 0x0d, 0x00, 0x00, 0x00, 0xd0,  // again: mov [0xd0000000], ecx
+                          0xe2, 0xf8,                          // loop again
+                          0xe6, 0x80}));                       // out 0x80, al
+  if (!guest.vm.coalesce_writes(GuestAddress{0xd000'0000}, 4)) return;
+  CoalescedWrites kept = guest.vcpus[0].coalesced_writes();
+  uint32_t expected = 4096;
+  int exits = 0;
+  while (true) {
+    const Exit exit = guest.run();
+    kept.drain([&](uint64_t, ByteView data) { EXPECT_EQ(value_of(data), expected--); });
+    if (exit.reason == ExitReason::PortOut) break;
+    ASSERT_EQ(exit.reason, ExitReason::MmioWrite);
+    EXPECT_EQ(value_of(exit.data), expected--);
+    ++exits;
+  }
+  EXPECT_EQ(expected, 0U);
+  EXPECT_GT(exits, 10);  // a page holds some 170 writes
+}
+
 TEST_F(GuestTest, ReadsAndWritesDeviceMemory) {
   if (!usable()) return;
   Guest guest(code_bytes({0xa1, 0x04, 0x00, 0x00, 0xd0,     // mov eax, [0xd0000004]
