@@ -83,9 +83,10 @@ Machine::Machine(loop::Loop& loop, const proto::MonitorConfig& config, MonitorFd
 // thirds of what a driver writes to set up a device. Not among them: Status, whose reset takes
 // effect at once; InterruptACK, which a device that raises its next interrupt meanwhile must not
 // find undone; QueueNotify, which is an event of its own.
-static constexpr std::array<std::pair<uint64_t, uint64_t>, 3> kQuietRegisters{{
+static constexpr std::array<std::pair<uint64_t, uint64_t>, 4> kQuietRegisters{{
     {virtio::mmio::kDeviceFeaturesSelect, virtio::mmio::kDriverFeaturesSelect + 4},
     {virtio::mmio::kQueueSelect, virtio::mmio::kQueueReady + 4},
+    {virtio::mmio::kInterruptAck, virtio::mmio::kInterruptAck + 4},
     {virtio::mmio::kQueueDescriptorLow, virtio::mmio::kQueueDeviceHigh + 4},
 }};
 

@@ -13,12 +13,10 @@ namespace mvm::virtio {
 namespace {
 
 // §5.2.3.
-constexpr unsigned kFeatureSizeMax = 1;
 constexpr unsigned kFeatureSegMax = 2;
 constexpr unsigned kFeatureReadOnly = 5;
 constexpr unsigned kFeatureBlockSize = 6;
 constexpr unsigned kFeatureFlush = 9;
-constexpr unsigned kFeatureTopology = 10;
 
 // §5.2.6.
 constexpr uint32_t kTypeIn = 0;
@@ -39,22 +37,19 @@ Block::Block(const BlockSettings& settings, BlockBackend& backend)
       settings.block_size > 4096)
     throw Error(Kind::Invalid, "a disk's block size must be 512, 1024, 2048 or 4096");
   config_.capacity = settings.capacity / kSectorSize;
-  config_.size_max = kMaxSegmentSize;
   config_.seg_max = kMaxSegments;
   config_.blk_size = settings.block_size;
-  config_.min_io_size = 1;
   const auto serial = as_bytes(settings.serial);
   std::ranges::copy(serial.first(std::min(serial.size(), serial_.size())), serial_.begin());
 }
 
 Features Block::features() const noexcept {
-  const Features all = Features()
-                           .with(kFeatureSizeMax)
-                           .with(kFeatureSegMax)
-                           .with(kFeatureBlockSize)
-                           .with(kFeatureFlush)
-                           .with(kFeatureTopology);
-  return access_ == Access::ReadOnly ? all.with(kFeatureReadOnly) : all;
+  // What would only repeat a default is not offered: reading it would be an exit of the guest for
+  // nothing.
+  Features offered = Features().with(kFeatureSegMax).with(kFeatureFlush);
+  if (config_.blk_size != kSectorSize) offered = offered.with(kFeatureBlockSize);
+  if (access_ == Access::ReadOnly) offered = offered.with(kFeatureReadOnly);
+  return offered;
 }
 
 std::span<const uint16_t> Block::queue_sizes() const noexcept { return kQueueSizes; }

@@ -69,7 +69,7 @@ void MmioTransport::read(uint64_t offset, std::span<std::byte> data) noexcept {
   std::memcpy(data.data(), &value, sizeof value);
 }
 
-uint32_t MmioTransport::read_register(uint64_t offset) const noexcept {
+uint32_t MmioTransport::read_register(uint64_t offset) noexcept {
   // A lambda: what needs no lock (needs_lock) must not look at anything but its atomic.
   const auto selected = [this]() -> const QueueRegisters* {
     return queue_select_ < registers_.size() ? &registers_[queue_select_] : nullptr;
@@ -91,7 +91,8 @@ uint32_t MmioTransport::read_register(uint64_t offset) const noexcept {
     case mmio::kQueueReady:
       return selected() != nullptr && selected()->ready ? 1 : 0;
     case mmio::kInterruptStatus:
-      return interrupt_status_.load(std::memory_order_acquire);
+      return interrupt_status_.fetch_and(kInterruptBits, std::memory_order_acq_rel) &
+             kInterruptBits;
     case mmio::kStatus:
       return status_;
     case mmio::kSharedMemoryLengthLow:
@@ -136,7 +137,7 @@ void MmioTransport::write_register(uint64_t offset, uint32_t value) noexcept {
       if (running() && value < queue_count()) signals_.kick(static_cast<uint16_t>(value));
       return;
     case mmio::kInterruptAck:
-      interrupt_status_.fetch_and(~value, std::memory_order_acq_rel);
+      acknowledge(value);
       return;
     case mmio::kStatus:
       write_status(value);
@@ -244,8 +245,19 @@ void MmioTransport::fail(QueueFault fault) noexcept {
 }
 
 void MmioTransport::interrupt(uint32_t bits) noexcept {
-  interrupt_status_.fetch_or(bits, std::memory_order_acq_rel);
+  interrupt_status_.fetch_or(bits | bits << kNewInterrupts, std::memory_order_acq_rel);
   signals_.raise_interrupt();
+}
+
+// The write may reach us late (the monitor lets KVM keep it until the next exit), after an
+// interrupt that the driver has not seen yet. So it takes back what the driver has read since, and
+// no more. At worst a bit stays set until the next interrupt, which makes the driver look at a
+// queue where nothing is new.
+void MmioTransport::acknowledge(uint32_t bits) noexcept {
+  uint32_t old = interrupt_status_.load(std::memory_order_acquire);
+  while (!interrupt_status_.compare_exchange_weak(
+      old, old & ~(bits & kInterruptBits & ~(old >> kNewInterrupts)), std::memory_order_acq_rel)) {
+  }
 }
 
 std::optional<QueueFault> MmioTransport::take_fault() noexcept {

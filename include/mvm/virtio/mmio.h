@@ -113,7 +113,10 @@ class MmioTransport {
   static constexpr uint8_t kRunning =
       kStatusAcknowledge | kStatusDriver | kStatusFeaturesOk | kStatusDriverOk;
 
-  uint32_t read_register(uint64_t offset) const noexcept;
+  static constexpr uint32_t kInterruptBits = 0xffff;
+  static constexpr unsigned kNewInterrupts = 16;
+
+  uint32_t read_register(uint64_t offset) noexcept;
   void write_register(uint64_t offset, uint32_t value) noexcept;
   void write_status(uint32_t value) noexcept;
   void write_queue(uint64_t offset, uint32_t value) noexcept;
@@ -122,6 +125,7 @@ class MmioTransport {
   void reset() noexcept;
   void fail(QueueFault fault) noexcept;
   void interrupt(uint32_t bits) noexcept;
+  void acknowledge(uint32_t bits) noexcept;
   Features offered() const noexcept;
   void reset_registers() noexcept;
 
@@ -135,6 +139,8 @@ class MmioTransport {
   Features driver_features_;
   uint32_t queue_select_ = 0;
   uint32_t config_generation_ = 0;
+  // InterruptStatus in the low half; in the high half, those of its bits that were raised after the
+  // driver last read it.
   std::atomic<uint32_t> interrupt_status_{0};
   std::optional<QueueFault> fault_;
   std::vector<QueueRegisters> registers_;

@@ -251,22 +251,40 @@ TEST_F(BlockTest, AnImageHeaderInTheFirstSectorStaysData) {
   EXPECT_EQ(capacity, kSectors);
 }
 
-TEST_F(BlockTest, ARequestBeyondSegmentLimitsFails) {
-  test::MemoryDisk large(32 << 20);
-  Block block({.capacity = 32 << 20, .access = Access::ReadWrite}, large);
+TEST_F(BlockTest, ARequestBeyondTheLimitFails) {
+  constexpr uint32_t kSegment = 32 << 20;
+  struct Counting : BlockBackend {
+    uint64_t bytes = 0;
+    BlockResult read(uint64_t, std::span<const iovec> into) noexcept override {
+      for (const iovec& segment : into) bytes += segment.iov_len;
+      return BlockResult::Ok;
+    }
+    BlockResult write(uint64_t, std::span<const iovec>) noexcept override {
+      return BlockResult::Failed;
+    }
+    BlockResult flush() noexcept override { return BlockResult::Ok; }
+  } counting;
+  Block block({.capacity = uint64_t{4} << 30, .access = Access::ReadWrite}, counting);
   const auto big = GuestMemory::create(64 << 20);
   test::ActiveDevice running(big, block, Features().with(kFlushFeature));
   auto& queue = running.drivers[0];
-  const auto ask = [&](uint32_t length) {
+  const auto ask = [&](uint64_t length) {
     queue.put<uint32_t>(kHeader, kIn);
     queue.put<uint64_t>(kHeader + 8, 0);
-    queue.add({{kHeader, 16, false}, {kMiB, length, true}, {kStatus, 1, true}});
+    // The same memory over and over: nothing forbids it.
+    std::vector<Buffer> chain{{kHeader, 16, false}};
+    for (uint64_t left = length; left > 0; left -= std::min<uint64_t>(left, kSegment))
+      chain.push_back({kMiB, static_cast<uint32_t>(std::min<uint64_t>(left, kSegment)), true});
+    chain.push_back({kStatus, 1, true});
+    queue.add(chain);
     block.process(0);
     EXPECT_TRUE(queue.take_used());
     return queue.get<uint8_t>(kStatus);
   };
-  EXPECT_EQ(ask(static_cast<uint32_t>(Block::kMaxRequestBytes)), kOk);
-  EXPECT_EQ(ask(static_cast<uint32_t>(Block::kMaxRequestBytes) + 512), kIoError);
+  EXPECT_EQ(ask(Block::kMaxRequestBytes), kOk);
+  EXPECT_EQ(counting.bytes, Block::kMaxRequestBytes);
+  EXPECT_EQ(ask(Block::kMaxRequestBytes + 512), kIoError);
+  EXPECT_EQ(counting.bytes, Block::kMaxRequestBytes);
 }
 
 TEST_F(BlockTest, OneTurnIsBoundedByBytesAndByRequests) {

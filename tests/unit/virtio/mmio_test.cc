@@ -404,6 +404,23 @@ TEST_F(Mmio, EffectsBecomeInterruptsUntilAcknowledged) {
   EXPECT_EQ(get(mmio::kInterruptStatus), 0U);
 }
 
+TEST_F(Mmio, ALateAcknowledgementDoesNotTakeBackAnInterruptThatWasNotSeen) {
+  reach(kFeatures);
+  set_up_queue(0, driver.registers());
+  set(mmio::kStatus, kRunning);
+  device.effects.used_buffers = true;
+  transport.settle();
+  ASSERT_EQ(get(mmio::kInterruptStatus), 1U);
+  // Again, before the driver's acknowledgement of the first arrives.
+  device.effects.used_buffers = true;
+  device.effects.config_changed = true;
+  transport.settle();
+  set(mmio::kInterruptAck, 3);
+  EXPECT_EQ(get(mmio::kInterruptStatus), 3U);
+  set(mmio::kInterruptAck, 3);
+  EXPECT_EQ(get(mmio::kInterruptStatus), 0U);
+}
+
 TEST_F(Mmio, AFaultStopsTheDeviceOnce) {
   reach(kFeatures);
   set_up_queue(0, driver.registers());
