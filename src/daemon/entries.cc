@@ -156,7 +156,7 @@ Record Daemon::Impl::new_record(const api::SandboxSpec& spec, store::Image& imag
 void Daemon::Impl::launch(const EntryPtr& entry, const store::Image& image,
                           const image::KernelBundle& kernel) {
   const Record record = snapshot(entry);
-  const Launch parts{options_.paths, options_.sandbox_executable, options_.agent};
+  const Launch parts{options_.paths, options_.sandbox_executable, agent_};
   HeldSandbox held = while_doing("starting sandbox " + record.name(),
                                  [&] { return hold_sandbox(parts, record, image, kernel); });
   const pid_t pid = held.child().pid();

@@ -116,6 +116,7 @@ class Daemon::Impl final : public api::Service {
   api::Image shown(const store::Image& image) const;
 
   DaemonOptions options_;
+  const image::AgentBinary agent_{options_.agent};
   const obs::Log& log_ = options_.log;
   sys::Fd lock_;
   sys::Fd stopping_ = sys::event_fd();  // stays readable once signalled

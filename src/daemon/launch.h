@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "mvm/image/initramfs.h"
 #include "mvm/image/kernel.h"
 #include "mvm/store/images.h"
 #include "mvm/sys/process.h"
@@ -20,7 +21,7 @@ std::string random_name();
 struct Launch {
   const store::Paths& paths;
   std::string executable;
-  ByteView agent;
+  const image::AgentBinary& agent;
 };
 
 // A process that waits for its configuration: it does nothing before release(), and ends when it is

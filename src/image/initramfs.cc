@@ -115,10 +115,13 @@ static std::string identity(const std::string& path) {
   return text + "\n";
 }
 
-std::string ensure_initramfs(const store::Paths& paths, ByteView agent,
+AgentBinary::AgentBinary(ByteView bytes)
+    : bytes_(bytes), digest_(crypto::digest_hex(crypto::sha256(bytes))) {}
+
+std::string ensure_initramfs(const store::Paths& paths, const AgentBinary& agent,
                              const KernelBundle& kernel) {
   std::string key_text(kFormat);
-  key_text += "\n" + crypto::digest_hex(crypto::sha256(agent)) + "\n";
+  key_text += "\n" + agent.digest() + "\n";
   for (const std::string& module : kernel.modules) key_text += identity(module);
   const std::string path = paths.initramfs_dir() + "/" +
                            crypto::digest_hex(crypto::sha256(as_bytes(key_text))).substr(0, 32) +
@@ -133,7 +136,7 @@ std::string ensure_initramfs(const store::Paths& paths, ByteView agent,
   modules.reserve(contents.size());
   for (size_t i = 0; i < contents.size(); ++i)
     modules.push_back({file_name(kernel.modules[i]), contents[i]});
-  sys::write_file_atomic(path, build_initramfs(agent, modules));
+  sys::write_file_atomic(path, build_initramfs(agent.bytes(), modules));
   return path;
 }
 

@@ -1,15 +1,5 @@
-// Guest memory is anonymous and private, not a memfd. Loading an 18 MiB kernel into it (one
-// machine, all in the page cache, best of 15):
-//
-//   memfd, shared; pread, with or without populating first     21 ms
-//   memfd, shared; mmap of the kernel and memcpy                34 ms
-//   memfd, shared, MADV_HUGEPAGE (off in Linux's defaults)      28 ms
-//   anonymous; pread                                            20 ms
-//   anonymous, MADV_HUGEPAGE on what is loaded; pread            3 ms
-//   private mapping of the kernel's file in its place            0 ms, and a fault a page later
-//
-// So what is filled anyway comes in huge pages, which also saves the guest its faults there; the
-// rest stays in small ones, for a guest touches it here and there and its memory is ours to pay.
+// Guest memory is anonymous and private, not a memfd, and comes in huge pages where the host has
+// them (docs/decisions/0006-guest-memory.md has the measurements).
 #include "mvm/memory/guest_memory.h"
 
 #include <algorithm>
@@ -39,7 +29,7 @@ GuestMemory GuestMemory::create(uint64_t size) {
     std::byte* host = mapping.data() + (kHugePageSize - misaligned) % kHugePageSize;
     // A guest's memory has no place in a core file. Hints both, so their results do not matter.
     ::madvise(mapping.data(), mapping.size(), MADV_DONTDUMP);
-    ::madvise(mapping.data(), mapping.size(), MADV_NOHUGEPAGE);
+    ::madvise(mapping.data(), mapping.size(), MADV_HUGEPAGE);
     memory.mappings_.push_back(std::move(mapping));
     memory.regions_.push_back({GuestAddress{start}, length, host});
   };
@@ -47,18 +37,6 @@ GuestMemory GuestMemory::create(uint64_t size) {
   add(0, low);
   if (size > low) add(kMmioGapEnd, size - low);
   return memory;
-}
-
-void GuestMemory::expect_filled(GuestAddress at, uint64_t length) const noexcept {
-  for (const Region& region : regions_) {
-    const uint64_t offset = at.value - region.start.value;
-    if (offset >= region.size || length > region.size - offset) continue;
-    // Whole huge pages around the range, as far as the region goes.
-    const uint64_t first = offset / kHugePageSize * kHugePageSize;
-    const uint64_t last = checked_align_up(offset + length, kHugePageSize).value_or(region.size);
-    ::madvise(region.host + first, static_cast<size_t>(std::min(last, region.size) - first),
-              MADV_HUGEPAGE);
-  }
 }
 
 }

@@ -50,10 +50,12 @@ static std::string_view state_name(State state) {
   return "";
 }
 
-// Short and quiet: every character printed at boot costs exits. The rest is settings of the agent.
+// Short and quiet: every character printed at boot costs exits. noreplace-smp: a kernel with one
+// CPU would rewrite its thousands of lock prefixes at every boot, which takes longer than they ever
+// cost. The rest is settings of the agent.
 static std::string kernel_command_line(const proto::SandboxConfig& config) {
   std::string line = "console=" + config.kernel_console +
-                     " quiet panic=-1 reboot=k pci=off tsc=reliable no_timer_check "
+                     " quiet panic=-1 reboot=k pci=off tsc=reliable no_timer_check noreplace-smp "
                      "random.trust_cpu=on dummy.numdummies=0"
                      " mvm.root=/dev/vda mvm.overlay=/dev/vdb mvm.hostname=" +
                      config.hostname;

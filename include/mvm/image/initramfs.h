@@ -15,6 +15,19 @@
 
 namespace mvm::image {
 
+// The guest agent's binary, which outlives this, and its digest, which takes longer than all the
+// rest of finding an initramfs that is there already.
+class AgentBinary {
+ public:
+  explicit AgentBinary(ByteView bytes);
+  ByteView bytes() const noexcept { return bytes_; }
+  const std::string& digest() const noexcept { return digest_; }
+
+ private:
+  ByteView bytes_;
+  std::string digest_;
+};
+
 struct ModuleFile {
   std::string name;  // plain file name, "virtio_mmio.ko"
   ByteView content;
@@ -26,6 +39,7 @@ Bytes build_initramfs(ByteView agent, std::span<const ModuleFile> modules);
 
 // The initramfs for this agent and kernel, built once and kept as data/initramfs/<key>.cpio, key
 // being a digest of what goes in. Returns its path. Callers at the same time are fine.
-std::string ensure_initramfs(const store::Paths& paths, ByteView agent, const KernelBundle& kernel);
+std::string ensure_initramfs(const store::Paths& paths, const AgentBinary& agent,
+                             const KernelBundle& kernel);
 
 }

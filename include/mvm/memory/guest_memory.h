@@ -46,10 +46,6 @@ class GuestMemory {
   uint64_t size() const noexcept { return size_; }
   std::span<const Region> regions() const noexcept { return regions_; }
 
-  // Says that all of a range is about to be written, so that it may come in huge pages. A hint: a
-  // host without them, and a range outside, are fine.
-  void expect_filled(GuestAddress at, uint64_t length) const noexcept;
-
   // The bytes of a range that lies within one region, or nothing. The sole source of pointers into
   // guest memory. The guest may change them at any time: copy, then look.
   std::optional<std::span<std::byte>> slice(GuestAddress at, uint64_t length) const noexcept {

@@ -108,13 +108,16 @@ TEST_F(KernelTest, ADamagedInstalledBundleIsReportedNotFatal) {
 
 TEST_F(KernelTest, AnInitramfsIsMadeOnceForEachAgentAndKernel) {
   const KernelBundle kernel = install_kernel(paths_, good("k"));
-  const std::string first = ensure_initramfs(paths_, as_bytes("agent"), kernel);
-  EXPECT_EQ(ensure_initramfs(paths_, as_bytes("agent"), kernel), first);
-  EXPECT_NE(ensure_initramfs(paths_, as_bytes("other"), kernel), first);
-  EXPECT_NE(ensure_initramfs(paths_, as_bytes("agent"), {"none", "", kernel.image, {}}), first);
+  const std::string first = ensure_initramfs(paths_, AgentBinary(as_bytes("agent")), kernel);
+  EXPECT_EQ(ensure_initramfs(paths_, AgentBinary(as_bytes("agent")), kernel), first);
+  EXPECT_NE(ensure_initramfs(paths_, AgentBinary(as_bytes("other")), kernel), first);
+  EXPECT_NE(
+      ensure_initramfs(paths_, AgentBinary(as_bytes("agent")), {"none", "", kernel.image, {}}),
+      first);
   install_kernel(paths_,
                  bundle("k", R"({"name":"k","image":"vmlinux","modules":["modules/a.ko"]})"));
-  EXPECT_NE(ensure_initramfs(paths_, as_bytes("agent"), load_bundle(paths_.kernels_dir() + "/k")),
+  EXPECT_NE(ensure_initramfs(paths_, AgentBinary(as_bytes("agent")),
+                             load_bundle(paths_.kernels_dir() + "/k")),
             first);
 }
 

@@ -133,25 +133,6 @@ TEST(GuestMemory, RegionsBeginAtAHugePagesBoundary) {
   }
 }
 
-TEST(GuestMemory, ExpectingARangeChangesNothingInIt) {
-  const auto memory = GuestMemory::create(4 * kMiB);
-  ASSERT_TRUE(memory.write_value(GuestAddress{kHugePageSize}, uint32_t{0xaabb}));
-  for (const auto& [start, length] : std::to_array<std::pair<uint64_t, uint64_t>>({
-           {0, 0},
-           {kHugePageSize + 5, 100},
-           {0, 4 * kMiB},
-           {4 * kMiB - 1, 1},
-           {4 * kMiB, 1},  // and outside nothing happens at all
-           {0, 4 * kMiB + 1},
-           {1, kTop},
-           {kTop, kTop},
-       }))
-    memory.expect_filled(GuestAddress{start}, length);
-  EXPECT_EQ(memory.read_value<uint32_t>(GuestAddress{kHugePageSize}), 0xaabbU);
-  EXPECT_EQ(memory.read_value<uint32_t>(GuestAddress{0}), 0U);
-  EXPECT_EQ(memory.read_value<uint32_t>(GuestAddress{4 * kMiB - 4}), 0U);
-}
-
 TEST(GuestMemory, SurvivesAMove) {
   auto memory = GuestMemory::create(kPageSize);
   ASSERT_TRUE(memory.write_value(GuestAddress{0}, uint16_t{7}));

@@ -266,7 +266,7 @@ TEST_F(BlockTest, ARequestBeyondTheLimitFails) {
   } counting;
   Block block({.capacity = uint64_t{4} << 30, .access = Access::ReadWrite}, counting);
   const auto big = GuestMemory::create(64 << 20);
-  test::ActiveDevice running(big, block, Features().with(kFlushFeature));
+  test::ActiveDevice running(big, block, Features().with(kFlushFeature), 64);
   auto& queue = running.drivers[0];
   const auto ask = [&](uint64_t length) {
     queue.put<uint32_t>(kHeader, kIn);
