@@ -2,35 +2,55 @@
 
 #include "mvm/agent/copy.h"
 
+#include <array>
+#include <csignal>
+
 #include "mvm/agent/connection.h"
+#include "mvm/base/error.h"
 #include "mvm/base/text.h"
 #include "mvm/cli/actions.h"
 
 #include "json_text.h"
 #include "sandbox_link.h"
+#include "terminal.h"
 
 namespace mvm::cli {
 
-int copy(Context& context, const CopyOptions& options) {
-  Console& console = context.console;
-  agent::Connection connection(connect_sandbox(context, options.sandbox));
+static agent::TreeCounts copy_with(agent::Connection& connection, Console& console,
+                                   const CopyOptions& options) {
   agent::CopyWatch watch;
   if (!options.quiet) {
     watch.note = [&](const std::string& text) { console.err("mvm: " + printable(text) + "\n"); };
     watch.progress = [&](uint64_t bytes) { console.progress("copied " + format_size(bytes)); };
   }
-  agent::TreeCounts counts;
   if (options.direction == CopyOptions::Direction::Into) {
-    counts = agent::put(connection, options.local, options.remote,
-                        {.follow = options.follow_link,
-                         .user = options.user,
-                         .make_parents = options.parents,
-                         .watch = std::move(watch)});
-  } else {
-    counts = agent::get(connection, options.remote, options.local,
-                        {.follow = options.follow_link,
-                         .make_parents = options.parents,
-                         .watch = std::move(watch)});
+    return agent::put(connection, options.local, options.remote,
+                      {.follow = options.follow_link,
+                       .user = options.user,
+                       .make_parents = options.parents,
+                       .watch = std::move(watch)});
+  }
+  return agent::get(
+      connection, options.remote, options.local,
+      {.follow = options.follow_link, .make_parents = options.parents, .watch = std::move(watch)});
+}
+
+int copy(Context& context, const CopyOptions& options) {
+  Console& console = context.console;
+  // Interrupted, both sides remove the file that is half there: only a process that goes on can do
+  // so.
+  constexpr std::array kTaken = {SIGINT, SIGTERM, SIGHUP};
+  SignalQueue signals(kTaken);
+  agent::Connection connection(connect_sandbox(context, options.sandbox), signals.fd());
+  agent::TreeCounts counts;
+  try {
+    counts = copy_with(connection, console, options);
+  } catch (const Error&) {
+    const auto number = signals.next();
+    if (!number) throw;
+    console.clear_progress();
+    console.err("mvm: interrupted; files copied until then are complete\n");
+    return 128 + *number;
   }
   console.clear_progress();
   if (options.json) console.out(json_copy(counts.entries, counts.bytes, counts.skipped));

@@ -124,6 +124,16 @@ class Session {
     return ended_ && !out_.waiting() && !err_.waiting();
   }
 
+  // Milliseconds for poll(2): what is left of the time for the greeting, then for ever.
+  int until_greeting() const {
+    if (greeted_) return -1;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(greet_by_ - steady_clock::now());
+    if (left.count() <= 0)
+      throw Error(Kind::Timeout, "the sandbox took the connection, but says nothing; mvm logs " +
+                                     plan_.sandbox + " shows its console");
+    return static_cast<int>(left.count());
+  }
+
   // Output may be redirected while the keys still come from a terminal.
   static proto::TerminalSize our_size() {
     const auto size = terminal_size(STDOUT_FILENO);
@@ -145,10 +155,9 @@ class Session {
     if (out_.waiting()) entries[kOut] = {out_.fd(), POLLOUT, 0};
     if (err_.waiting()) entries[kErr] = {err_.fd(), POLLOUT, 0};
 
-    if (::poll(entries.data(), entries.size(), -1) < 0) {
-      if (errno == EINTR) return;
-      throw SystemError(errno, "waiting for the command");
-    }
+    const int polled = ::poll(entries.data(), entries.size(), until_greeting());
+    if (polled < 0 && errno != EINTR) throw SystemError(errno, "waiting for the command");
+    if (polled <= 0) return;
     if (entries[kSignals].revents != 0)
       while (const auto number = signals_.next()) on_signal(*number);
     if (entries[kOut].revents != 0) consumed(out_.write_piece());
@@ -301,6 +310,7 @@ class Session {
   proto::ReceiveWindow output_window_;
   Bytes queue_;
   bool greeted_ = false;
+  steady_clock::time_point greet_by_ = steady_clock::now() + plan_.greeting_limit;
   bool started_ = false;
   bool ended_ = false;
   int interruptions_ = 0;

@@ -1,6 +1,7 @@
 #pragma once
 // One command in a sandbox, with this process's standard streams, terminal and signals.
 
+#include <chrono>
 #include <string>
 
 #include "mvm/cli/context.h"
@@ -15,6 +16,8 @@ struct ExecPlan {
   std::string sandbox_id;  // "" when not known
   bool json = false;       // keep the output and print one document
   uint64_t keep = 0;       // with json: bytes kept of each stream
+  // The sandbox process greets at once, whatever its guest does: one that has not by then is stuck.
+  std::chrono::milliseconds greeting_limit{30'000};
 };
 
 // Runs it to its end and returns the exit code for the shell. `socket` is a connection to the

@@ -1,10 +1,11 @@
 """mvm cp, both ways."""
 import os
 import pathlib
+import signal
 import stat
 import tempfile
 
-from harness import equal, expect, guest, mvm, ok, shared
+from harness import equal, eventually, expect, guest, mvm, ok, shared, start
 
 
 def test_a_file_there_and_back():
@@ -60,3 +61,22 @@ def test_what_is_not_there_is_one_clear_error():
         equal(got.code, 125, repr(got))
         equal(len(got.err.strip().splitlines()) <= 2, True, repr(got))
         expect("/no/such" in got.err, repr(got))
+
+
+def test_an_interrupted_copy_leaves_no_half_file():
+    """On either side: the file is there whole, or not at all."""
+    name = shared()
+    guest(name, "head -c 200M /dev/zero >/var/tmp/big")
+    with tempfile.TemporaryDirectory() as folder:
+        out = start("cp", f"{name}:/var/tmp/big", folder + "/big")
+        eventually(lambda: os.listdir(folder), "the copy begins")
+        out.send_signal(signal.SIGINT)
+        equal(out.wait(60), 130, "exit code of the copy from the sandbox")
+        equal(os.listdir(folder), [], "left on the host")
+        pathlib.Path(folder, "big").write_bytes(bytes(200 << 20))
+        guest(name, "rm /var/tmp/big; mkdir /var/tmp/in")
+        into = start("cp", folder + "/big", f"{name}:/var/tmp/in/big")
+        eventually(lambda: guest(name, "ls -A /var/tmp/in"), "the copy begins")
+        into.send_signal(signal.SIGINT)
+        equal(into.wait(60), 130, "exit code of the copy into the sandbox")
+        eventually(lambda: guest(name, "ls -A /var/tmp/in") == "", "nothing is left in the sandbox")

@@ -382,6 +382,24 @@ TEST_F(ExecSession, JsonIsOneBoundedDocument) {
   EXPECT_EQ(err, "");
 }
 
+TEST_F(ExecSession, APeerThatSaysNothingIsGivenUpOn) {
+  plan.greeting_limit = std::chrono::milliseconds(50);
+  run([](Peer& sandbox) { sandbox.next(FrameType::End); });  // never comes: the client hangs up
+  EXPECT_THAT(failure, HasSubstr("says nothing"));
+  EXPECT_THAT(failure, HasSubstr("mvm logs web"));
+}
+
+// The limit is for the greeting: a command may take its time.
+TEST_F(ExecSession, AQuietCommandIsNotGivenUpOn) {
+  plan.greeting_limit = std::chrono::milliseconds(100);
+  const int code = run([](Peer& sandbox) {
+    sandbox.greet();
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    sandbox.end({.exit_code = 4});
+  });
+  EXPECT_EQ(code, 4);
+}
+
 TEST_F(ExecSession, AHostilePeerIsOneClearError) {
   const auto failure_of = [this](auto script) {
     run(script);
