@@ -12,7 +12,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -20,11 +19,10 @@ MVM = str(ROOT / "build/release/src/mvm")
 
 
 def mvm(*arguments):
-    began = time.monotonic()
     done = subprocess.run([MVM, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode != 0:
         sys.exit(f"mvm {' '.join(arguments)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
-    return (time.monotonic() - began) * 1000, done.stdout
+    return done.stdout
 
 
 def peer(name, *arguments):
@@ -46,12 +44,12 @@ def ratio(title, rounds, ours, theirs):
 
 
 def run_true():
-    return mvm("run", "base", "--memory", "256M", "--", "true")[0]
+    return peer("mvm", MVM, "run", "base", "--memory", "256M", "--", "true")
 
 
 def monitor_rss(name):
     """Resident MiB of the monitor's mappings, guest memory excepted: that alone is kept out of core dumps ("dd")."""
-    pid = json.loads(mvm("inspect", name, "--json")[1])["pids"]["monitor"]
+    pid = json.loads(mvm("inspect", name, "--json"))["pids"]["monitor"]
     total = guest = resident = 0
     for line in pathlib.Path(f"/proc/{pid}/smaps").read_text().splitlines():
         if line.startswith("Size:"):
@@ -71,7 +69,7 @@ def monitor_rss(name):
 
 def boot_exits(name):
     """Exits from kernel entry to the agent's first word, by reason."""
-    sandbox = json.loads(mvm("inspect", name, "--json")[1])
+    sandbox = json.loads(mvm("inspect", name, "--json"))
     boot = json.loads(pathlib.Path(os.environ["MVM_DATA_DIR"], "sandboxes", sandbox["id"], "boot.json").read_text())
     for reason, count in sorted(boot["counters"].items(), key=lambda item: -item[1]):
         print(f"boot.exits {reason}: {count}", flush=True)
@@ -94,7 +92,7 @@ def main():
     if {"exec.true_vs_msb", "mem.monitor_idle", "boot.exits"} & set(names):
         mvm("up", "bench", "--image", "base", "--memory", "256M")
         if "exec.true_vs_msb" in names:
-            figures["exec.true_vs_msb"] = ratio("exec.true_vs_msb", rounds, lambda: mvm("exec", "bench", "--", "true")[0],
+            figures["exec.true_vs_msb"] = ratio("exec.true_vs_msb", rounds, lambda: peer("mvm", MVM, "exec", "bench", "--", "true"),
                                                 lambda: peer("msb", "exec"))
         if "mem.monitor_idle" in names:
             figures["mem.monitor_idle"] = monitor_rss("bench")
