@@ -1,5 +1,5 @@
 // Guest memory is anonymous and private, not a memfd, and comes in huge pages where the host has
-// them (docs/decisions/0006-guest-memory.md has the measurements).
+// them (docs/decisions/0006-guest-memory-is-anonymous.md has the measurements).
 #include "mvm/memory/guest_memory.h"
 
 #include <algorithm>

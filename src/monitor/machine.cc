@@ -79,10 +79,9 @@ Machine::Machine(loop::Loop& loop, const proto::MonitorConfig& config, MonitorFd
   make_vcpus(config, kvm::write_boot_data(memory_, kernel, initrd, config.cmdline, rsdp));
 }
 
-// Registers whose writes only prepare what a write of Status, or a read, is about to use: two
-// thirds of what a driver writes to set up a device. Not among them: Status, whose reset takes
-// effect at once; InterruptACK, which a device that raises its next interrupt meanwhile must not
-// find undone; QueueNotify, which is an event of its own.
+// Registers whose writes can wait for the next exit: those that only prepare what a write of
+// Status, or a read, is about to use, and InterruptACK (MmioTransport::acknowledge expects that).
+// Not Status, whose reset takes effect at once, and not QueueNotify, which is an event of its own.
 static constexpr std::array<std::pair<uint64_t, uint64_t>, 4> kQuietRegisters{{
     {virtio::mmio::kDeviceFeaturesSelect, virtio::mmio::kDriverFeaturesSelect + 4},
     {virtio::mmio::kQueueSelect, virtio::mmio::kQueueReady + 4},

@@ -50,6 +50,11 @@ TEST_F(LogTest, HostileTextStaysOneFieldOfOneLine) {
   EXPECT_NE(line.find("name=\"a\\x0ab level=error \\x1b[31m \\\"q\"\n"), std::string::npos) << line;
 }
 
+TEST_F(LogTest, TextIsNoFormatString) {
+  Log(ends_[1], Level::Info).info("{} %v", {{"v", "{0}{:d}%n"}});
+  EXPECT_TRUE(text().ends_with(" {} %v v={0}{:d}%n\n"));
+}
+
 TEST_F(LogTest, CutsLongValues) {
   Log(ends_[1], Level::Info).info("x", {{"v", std::string(3000, 'y')}});
   EXPECT_LT(text().size(), kMaxValue + 100);
