@@ -298,23 +298,28 @@ void Server::serve(sys::Fd socket) noexcept {
       const http::RequestHead head = incoming.head;
       WireReply reply(wire, options_.write_stall, head.minor,
                       !http::keeps_alive(head.minor, head.headers));
-      std::string_view route;
       bool cut = false;
       const auto fail = [&](Kind kind, std::string_view message, std::string_view hint) {
         // A stream that was begun can only be cut off; the client sees that its end is missing.
         cut = reply.begun();
         if (!cut) reply.json(http_status(kind), complaint(kind, message, hint));
       };
-      try {
-        route = dispatch(service_, std::move(incoming), reply);
-        reply.finish();
-      } catch (const ApiError& error) {
-        fail(error.kind(), error.message(), error.hint());
-      } catch (const Error& error) {
-        fail(error.kind(), error.message(), "");
-      } catch (const std::exception& error) {
-        fail(Kind::Internal, error.what(), "");
-      }
+      // The route, for the log; "" where the request failed.
+      const auto answer = [&]() -> std::string_view {
+        try {
+          const std::string_view answered = dispatch(service_, std::move(incoming), reply);
+          reply.finish();
+          return answered;
+        } catch (const ApiError& error) {
+          fail(error.kind(), error.message(), error.hint());
+        } catch (const Error& error) {
+          fail(error.kind(), error.message(), "");
+        } catch (const std::exception& error) {
+          fail(Kind::Internal, error.what(), "");
+        }
+        return "";
+      };
+      const std::string_view route = answer();
       last_active_ = Clock::now();
       --active_;
       if (options_.on_request)
