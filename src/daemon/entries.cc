@@ -176,8 +176,9 @@ void Daemon::Impl::launch(const EntryPtr& entry, const store::Image& image,
     const std::lock_guard lock(entry->mutex);
     entry->process = std::move(*process);
   }
-  held.release();
+  // Before it runs: whatever becomes of it from here on is seen, also that it cannot be spoken to.
   supervisor_->watch(record.id, held.take());
+  held.release();
   log_.info("sandbox started", {{"name", record.name()}, {"id", record.id}, {"pid", int64_t{pid}}});
 }
 

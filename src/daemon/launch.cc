@@ -120,6 +120,12 @@ std::string random_name() {
 // ---- start
 // ----------------------------------------------------------------------------------------
 
+HeldSandbox::~HeldSandbox() {
+  if (!child_) return;
+  child_.signal(SIGKILL);
+  child_.wait();
+}
+
 void HeldSandbox::release() {
   std::vector<int> passed;
   for (const sys::Fd& fd : fds_) passed.push_back(fd.get());

@@ -26,8 +26,13 @@ struct Launch {
 
 // A process that waits for its configuration: it does nothing before release(), and ends when it is
 // dropped. So a daemon that dies between starting it and writing its pid down leaves nothing.
+// Dropped before take(), it ends the process.
 class HeldSandbox {
  public:
+  HeldSandbox() = default;
+  HeldSandbox(HeldSandbox&&) noexcept = default;
+  HeldSandbox& operator=(HeldSandbox&&) = delete;
+  ~HeldSandbox();
   sys::Child& child() { return child_; }
   void release();
   sys::Child take() { return std::move(child_); }

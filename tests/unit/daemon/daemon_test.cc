@@ -239,6 +239,25 @@ TEST_F(DaemonTest, FailedStartTellsWhy) {
   EXPECT_EQ(client()->sandbox("web").end, (api::End{"start_failed", "the host has no KVM"}));
 }
 
+TEST_F(DaemonTest, SandboxProcessThatEndsAtOnceLeavesNothing) {
+  start();
+  client()->create(spec("old"));
+  client()->stop("old", {});
+  daemon_.reset();
+  auto broken = options();
+  broken.sandbox_executable = "/bin/true";
+  daemon_ = std::make_unique<Running>(std::move(broken));
+  for (int i = 0; i < 5; ++i)
+    EXPECT_NE(error_of([&] { client()->create(spec("web")); }).message(), "no error at all");
+  EXPECT_NE(error_of([&] { client()->start("old", {}); }).message(), "no error at all");
+  EXPECT_TRUE(eventually([&] { return !api::is_live(client()->sandbox("old").state); }));
+  // No child is left, dead or alive.
+  EXPECT_TRUE(eventually([] {
+    siginfo_t child{};
+    return ::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
+  }));
+}
+
 TEST_F(DaemonTest, SandboxThatSpeaksGarbageFails) {
   start_impatient();
   EXPECT_NE(error_of([&] { client()->create(spec("web", "garbage")); }).message().find("protocol"),
