@@ -55,7 +55,7 @@ Level level_from_environment() {
 
 // Bare where it reads as one word, else quoted, so that a value cannot pass for another field.
 static std::string shown(std::string_view value) {
-  const std::string safe = printable(value, kMaxValue);
+  std::string safe = printable(value, kMaxValue);
   if (!safe.empty() && safe.find_first_of(" \"=") == std::string::npos) return safe;
   std::string quoted = "\"";
   for (const char c : safe) {

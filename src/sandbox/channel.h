@@ -23,7 +23,7 @@ class Channel {
     // drops the channel.
     std::function<void()> on_closed;
     // Some of what was queued has been written; may be empty.
-    std::function<void()> on_sent = {};
+    std::function<void()> on_sent;
   };
 
   // `fd` is a connected stream socket.

@@ -78,7 +78,7 @@ class Sandbox::Impl {
   void on_guest_connect(uint64_t stream, uint32_t port);
   void record_boot(const proto::MonitorEvent& stats);
   void kill(EndReason reason, std::string detail);
-  void finish(SandboxEnd end);
+  void finish(const SandboxEnd& end);
   proto::SandboxStatus status() const;
 
   static sys::Fd& take(SandboxFds& fds, proto::SandboxFd which) {
@@ -339,7 +339,7 @@ void Sandbox::Impl::kill(EndReason reason, std::string detail) {
   monitor_->kill();
 }
 
-void Sandbox::Impl::finish(SandboxEnd end) {
+void Sandbox::Impl::finish(const SandboxEnd& end) {
   if (state_ == State::Ended) return;
   state_ = State::Ended;
   end_ = end;

@@ -19,7 +19,7 @@ struct Rule {
   std::string_view why;  // why this thread needs it
   // When not empty: argument `argument` must equal one of these (its low 32 bits are compared,
   // which is all that the kernel reads of an ioctl request, a socket family or a clone flag word).
-  std::vector<uint32_t> values = {};
+  std::vector<uint32_t> values;
   unsigned argument = 0;
 };
 

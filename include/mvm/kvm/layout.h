@@ -47,10 +47,10 @@ inline constexpr uint16_t kResetPort = 0x602;  // FADT reset register
 inline constexpr uint16_t kI8042CommandPort = 0x64;
 
 constexpr bool disjoint() {
-  constexpr std::array<Area, 6> areas = {kGdt,        kStartInfo,   kZeroPage,
-                                         kPageTables, kCommandLine, kAcpi};
-  for (size_t i = 0; i + 1 < areas.size(); ++i)
-    if (areas[i].end() > areas[i + 1].start) return false;
+  constexpr std::array<Area, 6> kAreas = {kGdt,        kStartInfo,   kZeroPage,
+                                          kPageTables, kCommandLine, kAcpi};
+  for (size_t i = 0; i + 1 < kAreas.size(); ++i)
+    if (kAreas[i].end() > kAreas[i + 1].start) return false;
   return kCommandLine.end() <= kLowMemoryEnd && kAcpi.end() <= kHighMemoryStart;
 }
 static_assert(disjoint(), "areas below 1 MiB overlap or are out of order");
