@@ -97,7 +97,7 @@ std::string tame(std::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     const bool carriage = c == '\r' && i + 1 < text.size() && text[i + 1] == '\n';
-    if (c == '\n' || c == '\t' || carriage || (c >= 0 && c >= ' ' && c != 0x7f)) {
+    if (c == '\n' || c == '\t' || carriage || (c >= ' ' && c != 0x7f)) {
       out += c;
     } else if (c < 0) {
       // C1 control characters (U+0080 to U+009F) are two bytes in UTF-8; some terminals obey them.

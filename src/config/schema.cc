@@ -149,7 +149,7 @@ Complaint set_number(const Key& key, std::optional<uint64_t> Settings::* member,
   if (*value % key.multiple != 0)
     return "must be a multiple of " + format_kept(key, key.multiple) + ", not " +
            std::to_string(*value) + " bytes";
-  settings.*member = *value;
+  settings.*member = value;
   return std::nullopt;
 }
 

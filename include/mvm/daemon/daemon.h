@@ -25,7 +25,7 @@ struct DaemonOptions {
   std::chrono::milliseconds idle{600'000};
   // What a sandbox process may take on top of the time it was given, before it is killed.
   std::chrono::milliseconds margin{5'000};
-  obs::Log log;
+  obs::Log log{};  // NOLINT(readability-redundant-member-init): its constructor is explicit
   // Throws when this host cannot run a guest, saying why and what to do. Asked before the first
   // sandbox is made, and again as long as it throws.
   std::function<void()> check_host;
