@@ -391,10 +391,10 @@ TEST_F(ExecSession, APeerThatSaysNothingIsGivenUpOn) {
 
 // The limit is for the greeting: a command may take its time.
 TEST_F(ExecSession, AQuietCommandIsNotGivenUpOn) {
-  plan.greeting_limit = std::chrono::milliseconds(100);
-  const int code = run([](Peer& sandbox) {
+  plan.greeting_limit = std::chrono::milliseconds(1000);
+  const int code = run([this](Peer& sandbox) {
     sandbox.greet();
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    std::this_thread::sleep_for(plan.greeting_limit * 5 / 4);
     sandbox.end({.exit_code = 4});
   });
   EXPECT_EQ(code, 4);
