@@ -18,6 +18,12 @@ void DeviceSlot::read(uint64_t offset, std::span<std::byte> data) noexcept {
 
 void DeviceSlot::write(uint64_t offset, ByteView data) noexcept {
   if (!virtio::MmioTransport::needs_lock(offset)) return transport_.write(offset, data);
+  if (offset == virtio::mmio::kStatus && executor_)
+    return executor_([&] { write_locked(offset, data); });
+  write_locked(offset, data);
+}
+
+void DeviceSlot::write_locked(uint64_t offset, ByteView data) noexcept {
   const std::lock_guard lock(mutex_);
   transport_.write(offset, data);
   // A reset leaves news for whoever holds the device's host side, and that is the thread which
@@ -27,8 +33,12 @@ void DeviceSlot::write(uint64_t offset, ByteView data) noexcept {
 
 void DeviceSlot::serve(uint16_t queue) noexcept {
   sys::drain_event(kicks_.at(queue).get());
+  if (process(queue) == virtio::Progress::More) kick(queue);
+}
+
+virtio::Progress DeviceSlot::process(uint16_t queue) noexcept {
   const std::lock_guard lock(mutex_);
-  if (transport_.process(queue) == virtio::Progress::More) kick(queue);
+  return transport_.process(queue);
 }
 
 std::optional<virtio::QueueFault> DeviceSlot::take_fault() noexcept {

@@ -3,6 +3,7 @@
 // the guest kicks it without leaving the kernel (ioeventfd) and by which it interrupts the guest
 // (irqfd).
 
+#include <functional>
 #include <mutex>
 #include <vector>
 
@@ -33,6 +34,12 @@ class DeviceSlot : public virtio::Signals {
   // After a kick, from the thread that serves the device. Clears the kick; kicks again when there
   // is more to do, so that other descriptors have their turn in between.
   void serve(uint16_t queue) noexcept;
+  // The same for a thread that looks after the kick itself.
+  virtio::Progress process(uint16_t queue) noexcept;
+  // Has every write of the status made by way of `executor`, which runs what it is given on the
+  // thread that serves the device, and waits for it. Before the guest runs.
+  using Executor = std::function<void(const std::function<void()>&)>;
+  void change_status_by(Executor executor) { executor_ = std::move(executor); }
 
   // Runs `body` on the device under its lock, and then passes on what it left to do.
   template <typename Body>
@@ -52,11 +59,13 @@ class DeviceSlot : public virtio::Signals {
     virtio::MmioTransport& transport;
     ~Settle() { transport.settle(); }
   };
+  void write_locked(uint64_t offset, ByteView data) noexcept;
 
   memory::GuestAddress address_;
   uint32_t gsi_;
   sys::Fd interrupt_;
   std::vector<sys::Fd> kicks_;
+  Executor executor_;
   std::mutex mutex_;
   virtio::MmioTransport transport_;
 };

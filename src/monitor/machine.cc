@@ -57,8 +57,12 @@ Machine::Machine(loop::Loop& loop, const proto::MonitorConfig& config, MonitorFd
   vm_stats_fd_ = vm_.stats_fd();
 
   // The order is the guest's: the first disk is /dev/vda.
-  add_disk(take(fds, MonitorFd::Root), virtio::Access::ReadOnly, "mvm-root");
-  add_disk(take(fds, MonitorFd::Overlay), virtio::Access::ReadWrite, "mvm-overlay");
+  const virtio::BlockLimits limits{.bytes_per_second = config.disk_bandwidth,
+                                   .operations_per_second = config.disk_iops};
+  add_disk(take(fds, MonitorFd::Root),
+           {.access = virtio::Access::ReadOnly, .serial = "mvm-root", .limits = limits});
+  add_disk(take(fds, MonitorFd::Overlay),
+           {.access = virtio::Access::ReadWrite, .serial = "mvm-overlay", .limits = limits});
   DeviceSlot& vsock_slot = add_device(vsock_);
   streams_.attach(vsock_slot, vsock_);
   for (uint16_t queue = 0; queue < vsock_slot.kick_fds().size(); ++queue)
@@ -107,12 +111,9 @@ DeviceSlot& Machine::add_device(virtio::Device& device) {
   return slot;
 }
 
-void Machine::add_disk(sys::Fd file, virtio::Access access, std::string_view serial) {
-  const uint64_t size = sys::file_size(file.get());
-  auto disk = std::make_unique<Disk>(
-      std::move(file), virtio::BlockSettings{.capacity = size, .access = access, .serial = serial});
-  disk->slot = &add_device(disk->device);
-  disks_.push_back(std::move(disk));
+void Machine::add_disk(sys::Fd file, const virtio::BlockSettings& settings) {
+  Disk& disk = *disks_.emplace_back(std::make_unique<Disk>(std::move(file), settings));
+  disk.attach(add_device(disk.device()));
 }
 
 void Machine::serve_on_loop(DeviceSlot& slot) {
@@ -140,22 +141,18 @@ void Machine::make_vcpus(const proto::MonitorConfig& config, const kvm::Vcpu::En
 // ---- running ------------------------------------------------------------------------------------
 
 void Machine::start() {
-  for (const auto& disk : disks_)
-    threads_.emplace_back([this, each = disk.get()] { run_disk(*each); });
+  for (const auto& disk : disks_) start_disk(*disk);
   for (const auto& vcpu : vcpus_)
     threads_.emplace_back([this, each = vcpu.get()] { run_vcpu(*each); });
 }
 
-void Machine::run_disk(Disk& disk) noexcept {
-  try {
-    jail::confine_thread(disk_thread_syscalls(), jail::violation_from_environment());
-    while (true) {
-      sys::wait_readable(disk.slot->kick_fds().front().get());
-      disk.slot->serve(0);
-    }
-  } catch (const Error& error) {
-    end(EndCause::Failed, error.message());
-  }
+void Machine::start_disk(Disk& disk) {
+  const auto confined_to = [this](std::vector<jail::Rule> (*rules)()) {
+    return ThreadStart{
+        .confine = [rules] { jail::confine_thread(rules(), jail::violation_from_environment()); },
+        .on_failure = [this](const std::string& why) { end(EndCause::Failed, why); }};
+  };
+  disk.start(confined_to(disk_thread_syscalls), confined_to(disk_worker_syscalls));
 }
 
 void Machine::run_vcpu(VcpuThread& thread) noexcept {
@@ -309,6 +306,9 @@ kvm::Counters Machine::counters() const {
     }
   };
   for (const auto& thread : vcpus_) add("kvm.", thread->stats_fd);
+  const auto on_ring = std::ranges::count_if(
+      disks_, [](const auto& disk) { return disk->engine_kind() == EngineKind::IoUring; });
+  all.emplace_back("disks.io_uring", static_cast<uint64_t>(on_ring));
   return all;
 }
 

@@ -3,7 +3,7 @@
 //
 //   loop thread      vsock, console, entropy, control; ends the machine
 //   a thread a vCPU  KVM_RUN; register accesses of every device
-//   a thread a disk  block requests, so that a slow disk holds up nothing else
+//   a thread a disk  block requests, so that a slow disk holds up nothing else (disk.h)
 
 #include <array>
 #include <atomic>
@@ -25,8 +25,8 @@
 
 #include "console_log.h"
 #include "device_slot.h"
+#include "disk.h"
 #include "entropy.h"
-#include "file_backend.h"
 #include "host_streams.h"
 
 namespace mvm::monitor {
@@ -71,20 +71,12 @@ class Machine {
    private:
     ConsoleLog& log_;
   };
-  struct Disk {
-    FileBackend backend;
-    virtio::Block device;
-    DeviceSlot* slot = nullptr;
-    Disk(sys::Fd file, const virtio::BlockSettings& settings)
-        : backend(std::move(file)), device(settings, backend) {}
-  };
-
   DeviceSlot& add_device(virtio::Device& device);
-  void add_disk(sys::Fd file, virtio::Access access, std::string_view serial);
+  void add_disk(sys::Fd file, const virtio::BlockSettings& settings);
   void serve_on_loop(DeviceSlot& slot);
   void make_vcpus(const proto::MonitorConfig& config, const kvm::Vcpu::Entry& entry);
   void run_vcpu(VcpuThread& thread) noexcept;
-  void run_disk(Disk& disk) noexcept;
+  void start_disk(Disk& disk);
   void apply_kept_writes();
   void write_mmio(uint64_t address, ByteView data) noexcept;
   bool handle_exit(const kvm::Exit& exit);

@@ -1,5 +1,6 @@
 #include "mvm/monitor/role.h"
 
+#include <csignal>
 #include <cstdio>
 
 #include <pthread.h>
@@ -120,6 +121,8 @@ static void use_small_stacks() {
 
 int run_monitor() {
   use_small_stacks();
+  // A disk file that has reached RLIMIT_FSIZE is the guest's I/O error, not our end.
+  std::signal(SIGXFSZ, SIG_IGN);
   // A descriptor a stream: the usual soft limit is just below what the vsock device offers.
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {

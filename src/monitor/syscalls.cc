@@ -65,13 +65,22 @@ std::vector<jail::Rule> vcpu_thread_syscalls() {
 
 std::vector<jail::Rule> disk_thread_syscalls() {
   std::vector<jail::Rule> rules = {
-      {__NR_poll, "waits for a kick"},
-      {__NR_restart_syscall, "goes on waiting after a stop, a freeze or a debugger"},
-      {__NR_read, "takes the kick (eventfd)"},
+      {__NR_ppoll, "waits for a kick, an answer, or the time that a limit sets"},
+      {__NR_read, "takes kicks (eventfd)"},
       {__NR_write, "interrupts (eventfd), kicks"},
+      {__NR_io_uring_enter, "starts requests; the ring is restricted to its disk (uring_engine.h)"},
+  };
+  add_common(rules);
+  return rules;
+}
+
+std::vector<jail::Rule> disk_worker_syscalls() {
+  std::vector<jail::Rule> rules = {
       {__NR_preadv, "reads the disk into guest memory"},
       {__NR_pwritev, "writes guest memory to the disk"},
       {__NR_fdatasync, "FLUSH"},
+      {__NR_fallocate, "DISCARD and WRITE_ZEROES"},
+      {__NR_write, "says that an answer is there (eventfd)"},
   };
   add_common(rules);
   return rules;

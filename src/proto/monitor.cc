@@ -15,6 +15,8 @@ Bytes MonitorConfig::encode() const {
     map.unsigned_integer("memory", memory);
     map.string("cmdline", cmdline);
     map.boolean("serial", serial);
+    map.unsigned_integer("disk_bandwidth", disk_bandwidth);
+    map.unsigned_integer("disk_iops", disk_iops);
   }
   return out;
 }
@@ -31,6 +33,10 @@ std::optional<MonitorConfig> MonitorConfig::decode(ByteView data) {
       config.cmdline = in.string(kMaxText);
     } else if (field.is("serial")) {
       config.serial = in.boolean();
+    } else if (field.is("disk_bandwidth")) {
+      config.disk_bandwidth = in.unsigned_integer();
+    } else if (field.is("disk_iops")) {
+      config.disk_iops = in.unsigned_integer();
     } else {
       field.skip();
     }

@@ -31,6 +31,9 @@ struct MonitorConfig {
   uint64_t memory = 0;  // bytes
   std::string cmdline;
   bool serial = false;  // describe and probe a UART at 0x3f8 (COM1)
+  // For each disk; 0 is no limit.
+  uint64_t disk_bandwidth = 0;  // bytes a second, read and written together
+  uint64_t disk_iops = 0;       // requests a second
 
   Bytes encode() const;
   static std::optional<MonitorConfig> decode(ByteView data);

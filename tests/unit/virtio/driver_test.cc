@@ -80,6 +80,8 @@ TEST(Driver, ReadsADiskThroughTheTransportAndAgainAfterReset) {
       ASSERT_EQ(signals.kicks.size(), sector + 2U);
       driver.set_used_event(driver.used_index());
       ASSERT_EQ(transport.process(0), Progress::Idle);
+      disk.finish_all(block);
+      transport.settle();
       ASSERT_EQ(get(mmio::kInterruptStatus), mmio::kInterruptUsedBuffer);
       ASSERT_EQ(signals.interrupts, static_cast<int>(sector) + 1);
       set(mmio::kInterruptAck, 1);
