@@ -3,6 +3,7 @@
 // to do is taken out of the loop altogether.
 #include "host_streams.h"
 
+#include <algorithm>
 #include <cerrno>
 
 #include <sys/epoll.h>
@@ -19,8 +20,12 @@ using virtio::VsockEvent;
 
 // How long the guest may take to accept or refuse a connection.
 static constexpr std::chrono::seconds kConnectTime{30};
-// Buffers filled for one stream before others have their turn.
-static constexpr int kReadsPerTurn = 16;
+// Reads for one stream before others have their turn.
+static constexpr int kReadsPerTurn = 4;
+// Room for a read: taking more of the guest's buffers than will be filled costs as much as filling
+// them.
+static constexpr size_t kLeastRoom = 4096;
+static constexpr size_t kMostRoom = virtio::Vsock::kMaxPayload;
 
 HostStreams::HostStreams(loop::Loop& loop, std::function<void(Token, uint32_t)> on_guest_connect)
     : loop_(&loop), on_guest_connect_(std::move(on_guest_connect)) {}
@@ -111,33 +116,39 @@ void HostStreams::on_ready(Token token, uint32_t events) {
   handle_events();
 }
 
+// False when there is no more to be had for now. The guest hears of each read, so that it can work
+// on what it has while we read on.
+bool HostStreams::read_once(StreamId id, Stream& stream) {
+  if (stream.input_ended) return false;
+  const auto room = device_->begin_rx(id, std::clamp(stream.appetite, kLeastRoom, kMostRoom));
+  if (room.empty()) {
+    stream.input = false;  // until the event Input
+    return false;
+  }
+  ssize_t got = -1;
+  do {
+    got = ::readv(stream.socket.get(), room.data(), static_cast<int>(room.size()));
+  } while (got < 0 && errno == EINTR);
+  const size_t bytes = got > 0 ? static_cast<size_t>(got) : 0;
+  device_->commit_rx(id, bytes);
+  stream.appetite = 2 * bytes;
+  if (got == 0) {
+    stream.input_ended = true;
+    device_->end_input(id);
+  } else if (got < 0 && errno != EAGAIN) {
+    stream.broken = true;
+  }
+  // A read that does not fill its room has emptied the socket.
+  size_t offered = 0;
+  for (const iovec& piece : room) offered += piece.iov_len;
+  return bytes == offered;
+}
+
 void HostStreams::read_input(Token token) {
   Stream& stream = streams_.at(token);
   const StreamId id = id_of(token);
-  slot_->with_lock([&] {
-    for (int i = 0; i < kReadsPerTurn; ++i) {
-      if (stream.input_ended) return;
-      const auto room = device_->begin_rx(id);
-      if (room.empty()) {
-        stream.input = false;  // until the event Input
-        return;
-      }
-      ssize_t got = -1;
-      do {
-        got = ::readv(stream.socket.get(), room.data(), static_cast<int>(room.size()));
-      } while (got < 0 && errno == EINTR);
-      device_->commit_rx(id, got > 0 ? static_cast<size_t>(got) : 0);
-      if (got > 0) continue;
-      if (got < 0 && errno == EAGAIN) return;
-      if (got == 0) {
-        stream.input_ended = true;
-        device_->end_input(id);
-      } else {
-        stream.broken = true;
-      }
-      return;
-    }
-  });
+  for (int i = 0; i < kReadsPerTurn; ++i)
+    if (!slot_->with_lock([&] { return read_once(id, stream); })) break;
   update_watch(token, stream);
 }
 

@@ -49,6 +49,7 @@ class HostStreams : public virtio::VsockHost {
     bool input_ended = false;
     bool output = false;  // bytes wait for the socket
     bool broken = false;
+    size_t appetite = 0;  // bytes to make room for at the next read, by what the last ones gave
     uint32_t events = 0;
     loop::Watch watch;
     loop::Watch deadline;  // for the guest's answer
@@ -60,6 +61,7 @@ class HostStreams : public virtio::VsockHost {
   void add(virtio::StreamId id, sys::Fd socket, bool open, bool announce);
   void on_ready(Token token, uint32_t events);
   void read_input(Token token);
+  bool read_once(virtio::StreamId id, Stream& stream);
   void handle_event(const virtio::VsockEvent& event);
   void update_watch(Token token, Stream& stream);
   Stream* find(Token token);

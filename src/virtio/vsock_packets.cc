@@ -211,29 +211,32 @@ VsockHeader Vsock::header_for(Stream& stream, VsockOp op) const noexcept {
   return header;
 }
 
-// The next receive buffer into rx_chain_. Without one the driver is asked to kick.
-bool Vsock::pop_receive() noexcept {
+// The next receive buffer, if the driver has posted one.
+bool Vsock::pop_if_there(Chain& chain) noexcept {
+  const auto popped = queue(kReceiveQueue)->pop(chain);
+  if (!popped) {
+    fail(popped.error());
+    return false;
+  }
+  if (!*popped || chain.writable_length() > sizeof(VsockHeader)) return *popped;
+  fail(QueueFault::BufferTooSmall);
+  return false;
+}
+
+// The same; without one the driver is asked to kick.
+bool Vsock::pop_receive(Chain& chain) noexcept {
   Queue* receive = queue(kReceiveQueue);
   if (receive == nullptr) return false;
   // Twice at most: an index that only moves forwards is there when it is looked at again.
   for (int look = 0; look < 2; ++look) {
-    const auto popped = receive->pop(rx_chain_);
-    if (!popped) {
-      fail(popped.error());
-      return false;
-    }
-    if (*popped) {
-      if (rx_chain_.writable_length() > sizeof(VsockHeader)) return true;
-      fail(QueueFault::BufferTooSmall);
-      return false;
-    }
-    if (!receive->enable_notifications()) return false;
+    if (pop_if_there(chain)) return true;
+    if (effects_.fault || !receive->enable_notifications()) return false;
   }
   return false;
 }
 
 bool Vsock::send_control(const VsockHeader& header) noexcept {
-  if (!pop_receive()) return false;
+  if (!pop_receive(rx_chain_)) return false;
   rx_chain_.writer().write_value(header);
   queue(kReceiveQueue)->push(rx_chain_.head(), sizeof header);
   return true;
@@ -279,7 +282,7 @@ void Vsock::wait_for_buffers(Stream& stream) noexcept {
   (stream.passed_over ? hungry_ : buffer_waiters_).push(slot_of(stream));
 }
 
-std::span<const iovec> Vsock::begin_rx(StreamId id) noexcept {
+std::span<const iovec> Vsock::begin_rx(StreamId id, size_t most) noexcept {
   if (window_) commit_rx(id_of(streams_[*window_]), 0);
   Stream* stream = find(id);
   if (stream == nullptr || stream->phase != Phase::Open || stream->guest_gone ||
@@ -299,35 +302,50 @@ std::span<const iovec> Vsock::begin_rx(StreamId id) noexcept {
     }
     return {};
   }
-  if (!pop_receive()) {
+  if (!pop_receive(window_buffers_.front().chain)) {
     wait_for_buffers(*stream);
     return {};
   }
-  ChainWriter payload = rx_chain_.writer();
-  payload.skip(sizeof(VsockHeader));
   window_ = slot_of(*stream);
-  window_length_ = std::min<uint64_t>({payload.remaining(), credit, kMaxPayload});
-  return payload.gather(window_length_, segments_);
+  window_packets_ = 0;
+  size_t segments = 0;
+  size_t left = std::min<size_t>({most, credit, kMaxPayload});
+  do {
+    WindowPacket& packet = window_buffers_.at(window_packets_++);
+    ChainWriter payload = packet.chain.writer();
+    payload.skip(sizeof(VsockHeader));
+    packet.room = 0;
+    for (const iovec& piece : payload.gather(left, std::span(segments_).subspan(segments))) {
+      packet.room += piece.iov_len;
+      ++segments;
+    }
+    left -= packet.room;
+  } while (left > 0 && segments < segments_.size() && window_packets_ < window_buffers_.size() &&
+           pop_if_there(window_buffers_.at(window_packets_).chain));
+  return std::span(segments_).first(segments);
 }
 
 void Vsock::commit_rx(StreamId id, size_t length) noexcept {
   if (!window_ || id != id_of(streams_[*window_])) return;
-  MVM_ASSERT(length <= window_length_);
   Stream& stream = streams_[*window_];
   window_.reset();
   Queue* receive = queue(kReceiveQueue);
-  if (length == 0) {
-    receive->put_back(rx_chain_);
-    return;
+  size_t used = 0;
+  for (; length > 0; ++used) {
+    MVM_ASSERT(used < window_packets_);
+    const WindowPacket& packet = window_buffers_.at(used);
+    const auto bytes = static_cast<uint32_t>(std::min(length, packet.room));
+    VsockHeader header = header_for(stream, VsockOp::ReadWrite);
+    header.length = bytes;
+    packet.chain.writer().write_value(header);
+    receive->push(packet.chain.head(), static_cast<uint32_t>(sizeof header) + bytes);
+    stream.send.sent(bytes);
+    length -= bytes;
   }
-  const auto bytes = static_cast<uint32_t>(length);
-  VsockHeader header = header_for(stream, VsockOp::ReadWrite);
-  header.length = bytes;
-  rx_chain_.writer().write_value(header);
-  receive->push(rx_chain_.head(), static_cast<uint32_t>(sizeof header) + bytes);
-  stream.send.sent(bytes);
-  stream.passed_over = false;
-  if (receive->should_notify()) effects_.used_buffers = true;
+  if (used > 0) stream.passed_over = false;
+  // The latest first: the queue takes back what it gave last.
+  while (window_packets_ > used) receive->put_back(window_buffers_.at(--window_packets_).chain);
+  if (used > 0 && receive->should_notify()) effects_.used_buffers = true;
 }
 
 // ---- transport reset ----------------------------------------------------------------------------

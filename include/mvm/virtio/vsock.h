@@ -7,8 +7,10 @@
 //
 //   calls      open, accept, refuse, end_input, stop_output, close, reset
 //   events     next_event() after every call into the device or its transport, until it is empty
-//   to guest   begin_rx() gives room in the guest's next buffer, which the owner reads its socket
-//              into; commit_rx() sends it. No room means: stop polling the socket until Input.
+//   to guest   begin_rx() gives room in the guest's next buffers, as many as one read of the
+//   owner's
+//              socket may fill; commit_rx() sends what was read, a packet a buffer, and gives the
+//              others back. No room means: stop polling the socket until Input.
 //   to host    VsockHost::write takes what it can of a packet in guest memory. What it does not
 //              take goes into a buffer of the size that is advertised as credit, so there is always
 //              room; event Output tells the owner to wait for its socket and call drain().
@@ -108,7 +110,8 @@ class Vsock : public Device {
   static constexpr uint16_t kReceiveQueue = 0;
   static constexpr uint16_t kTransmitQueue = 1;
   static constexpr uint16_t kEventQueue = 2;
-  static constexpr uint32_t kMaxPayload = 64 << 10;  // what Linux takes in one packet
+  static constexpr uint32_t kMaxPayload = 64 << 10;  // to the guest at once, in all packets
+  static constexpr size_t kMaxWindow = 16;           // packets at once: Linux posts pages
   static constexpr uint32_t kMaxStreams = 1024;
   static constexpr uint32_t kMaxStreamBuffer = 1 << 20;
   static constexpr size_t kMaxPendingResets = 256;  // for packets of no stream
@@ -136,10 +139,10 @@ class Vsock : public Device {
   void close(StreamId stream) noexcept;
   void reset(StreamId stream) noexcept;
 
-  // Room in guest memory for bytes to the guest, as far as the guest's next buffer and credit go;
-  // empty when there is none. Followed by commit_rx() in the same hold of the lock, with how many
-  // bytes were put there; 0 gives the buffer back.
-  std::span<const iovec> begin_rx(StreamId stream) noexcept;
+  // Room in guest memory for bytes to the guest, as far as its next buffers and its credit go, and
+  // no further than `most`; empty when there is none. Followed by commit_rx() in the same hold of
+  // the lock, with how many bytes were put there, counted from the start; 0 gives all back.
+  std::span<const iovec> begin_rx(StreamId stream, size_t most = kMaxPayload) noexcept;
   void commit_rx(StreamId stream, size_t length) noexcept;
   // Offers buffered bytes to VsockHost::write. True when nothing is left.
   bool drain(StreamId stream) noexcept;
@@ -250,7 +253,8 @@ class Vsock : public Device {
   void orphan_reset(Ports ports, uint16_t type) noexcept;
   bool send_control(const VsockHeader& header) noexcept;
   bool flush_control() noexcept;
-  bool pop_receive() noexcept;
+  bool pop_receive(Chain& chain) noexcept;
+  bool pop_if_there(Chain& chain) noexcept;
   VsockHeader header_for(Ports ports, VsockOp op) const noexcept;
   VsockHeader header_for(Stream& stream, VsockOp op) const noexcept;
   void opened(Stream& stream, uint8_t control) noexcept;
@@ -290,10 +294,16 @@ class Vsock : public Device {
   size_t orphan_head_ = 0;
   size_t orphan_count_ = 0;
 
-  std::optional<uint16_t> window_;  // slot between begin_rx() and commit_rx()
-  size_t window_length_ = 0;
+  // Between begin_rx() and commit_rx(): whose it is, and the buffers with what each may take.
+  struct WindowPacket {
+    Chain chain;
+    size_t room = 0;
+  };
+  std::optional<uint16_t> window_;  // slot
+  size_t window_packets_ = 0;
+  std::array<WindowPacket, kMaxWindow> window_buffers_;
   Chain chain_;     // transmit and event queues
-  Chain rx_chain_;  // receive queue
+  Chain rx_chain_;  // receive queue, control packets
   std::array<iovec, kMaxQueueSize> segments_;
 };
 
