@@ -108,8 +108,12 @@ uint32_t MmioTransport::read_register(uint64_t offset) noexcept {
 }
 
 void MmioTransport::write(uint64_t offset, ByteView data) noexcept {
-  // No device here has a writable configuration field.
-  if (offset >= mmio::kConfig || data.size() != 4 || offset % 4 != 0) return;
+  if (offset >= mmio::kConfig) {
+    // Fields that a driver writes belong to features, so only once those are agreed on (§2.5).
+    if ((status_ & kStatusFeaturesOk) != 0) device_.write_config(offset - mmio::kConfig, data);
+    return;
+  }
+  if (data.size() != 4 || offset % 4 != 0) return;
   uint32_t value = 0;
   std::memcpy(&value, data.data(), sizeof value);
   write_register(offset, value);

@@ -43,9 +43,11 @@ class Device {
   virtual Features features() const noexcept = 0;
   // The largest size of each queue, a power of two up to kMaxQueueSize. Constant.
   virtual std::span<const uint16_t> queue_sizes() const noexcept = 0;
-  // The configuration space as the driver reads it. No device here has a field that the driver may
-  // write, so there is no way to.
+  // The configuration space as the driver reads it.
   virtual ByteView config() const noexcept = 0;
+  // A driver's write to it, at any offset and of 1, 2, 4 or 8 bytes. Few devices have a field that a
+  // driver may write.
+  virtual void write_config(uint64_t /*offset*/, ByteView /*data*/) noexcept {}
 
   // The driver is ready. `queues` stays valid until reset().
   virtual void activate(QueueSet queues, Features negotiated) noexcept = 0;

@@ -8,7 +8,14 @@
 namespace mvm::virtio {
 
 // §5: device types.
-enum class DeviceId : uint32_t { Network = 1, Block = 2, Console = 3, Entropy = 4, Vsock = 19 };
+enum class DeviceId : uint32_t {
+  Network = 1,
+  Block = 2,
+  Console = 3,
+  Entropy = 4,
+  Balloon = 5,
+  Vsock = 19,
+};
 
 // §2.2: a set of feature bits.
 class Features {

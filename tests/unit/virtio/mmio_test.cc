@@ -41,7 +41,11 @@ class FakeDevice : public Device {
     return progress;
   }
   Effects take_effects() noexcept override { return effects.take(); }
+  void write_config(uint64_t offset, ByteView data) noexcept override {
+    config_writes.emplace_back(offset, data.size());
+  }
 
+  std::vector<std::pair<uint64_t, size_t>> config_writes;
   std::array<uint8_t, 7> config_bytes{1, 2, 3, 4, 5, 6, 7};
   QueueSet active;
   Features accepted;
@@ -322,6 +326,20 @@ TEST_F(Mmio, ConfigurationReadsAreBoundedAtAnyWidth) {
   transport.write(UINT64_MAX, bytes);
   transport.write(mmio::kConfig, bytes);
   EXPECT_EQ(device.config_bytes[0], 1);
+}
+
+TEST_F(Mmio, ConfigurationWritesReachTheDeviceOnceFeaturesAreAgreedOn) {
+  const std::array<std::byte, 4> bytes{};
+  for (const uint8_t status : {uint8_t{0}, kAck, kDriver}) {
+    reach(status);
+    transport.write(mmio::kConfig + 4, bytes);
+  }
+  EXPECT_TRUE(device.config_writes.empty());
+  reach(kFeatures);
+  transport.write(mmio::kConfig + 4, bytes);
+  transport.write(UINT64_MAX, std::span(bytes).first(1));
+  const std::vector<std::pair<uint64_t, size_t>> seen{{4, 4}, {UINT64_MAX - mmio::kConfig, 1}};
+  EXPECT_EQ(device.config_writes, seen);
 }
 
 // ---- activation and what follows ----------------------------------------------------------------
