@@ -1,0 +1,57 @@
+#pragma once
+// The patterns that rules are made of, and the one normaliser of what they are matched against. The
+// enforcer, `mvm policy explain` and the reader of mvm.toml all use these.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mvm/dns/name.h"
+
+namespace mvm::policy {
+
+// "example.com", or "*.example.com": any number of labels in front, and not the name itself.
+class HostPattern {
+ public:
+  static std::optional<HostPattern> parse(std::string_view text);
+  bool matches(const dns::Name& host) const noexcept;
+  std::string text() const;
+  bool operator==(const HostPattern&) const = default;
+
+ private:
+  dns::Name name_;
+  bool below_ = false;
+};
+
+// The path of a request as every server reads it: segments, percent-decoded. "/" is one empty
+// segment, and so is what follows a slash at the end.
+using Path = std::vector<std::string>;
+inline constexpr size_t kMaxPathSegments = 256;
+
+// Nothing when servers and proxies differ on what the path is: dot segments, empty ones, encoded
+// slashes, backslashes, doubly encoded bytes, path parameters (";"), control bytes, no UTF-8. What
+// follows "?" does not belong to the path.
+std::optional<Path> normal_path(std::string_view target);
+
+// "/v1/models", "/repos/*/issues": "*" is one segment, not an empty one; "/v1/**": "**" at the end
+// is any rest, also none. Segments are compared after decoding, exactly.
+class PathPattern {
+ public:
+  static std::optional<PathPattern> parse(std::string_view text);
+  // Matches this path alone.
+  static PathPattern exactly(const Path& path);
+  bool matches(const Path& path) const noexcept;
+  std::string text() const;
+
+ private:
+  struct Segment {
+    bool any = false;
+    std::string text;
+  };
+  std::vector<Segment> segments_;
+  bool rest_ = false;
+};
+
+}

@@ -1,0 +1,32 @@
+#pragma once
+// Why a decision fell as it did, in one word: the same in the audit log, in `mvm policy explain`,
+// in the answer that a client gets, and in metrics.
+
+#include <string_view>
+
+namespace mvm::policy {
+
+enum class Reason {
+  Allowed,        // a rule admits it
+  PolicyDenied,   // no rule admits it, or one refuses it
+  AskUser,        // a rule leaves it to a person
+  CloudMetadata,  // an address where clouds keep credentials
+  Loopback,
+  LinkLocal,
+  PrivateRange,        // RFC 1918, unique local
+  SharedAddressSpace,  // RFC 6598
+  SpecialPurpose,      // multicast, reserved, documentation, "this network"
+  EmbeddedRestricted,  // an IPv6 address that carries one of the above
+  RouteDenied,         // the host is admitted, this method or path of it is not
+  AmbiguousPath,       // two servers may read the path two ways
+  SniMismatch,         // the TLS server name is not the name that was resolved
+  AuthorityMismatch,   // Host or :authority is not the host of the connection
+  ProtocolUnsupported,
+  RateLimited,
+  ResourceExhausted,
+};
+
+// "policy_denied", …
+std::string_view reason_word(Reason reason) noexcept;
+
+}

@@ -1,0 +1,92 @@
+#include "mvm/policy/pattern.h"
+
+#include <gtest/gtest.h>
+
+namespace mvm::policy {
+namespace {
+
+bool host_matches(std::string_view pattern, std::string_view host) {
+  return HostPattern::parse(pattern).value().matches(dns::Name::parse(host).value());
+}
+
+TEST(HostPattern, MatchesTheNameOrWhatIsBelowIt) {
+  EXPECT_TRUE(host_matches("example.com", "EXAMPLE.com."));
+  EXPECT_FALSE(host_matches("example.com", "www.example.com"));
+  EXPECT_TRUE(host_matches("*.example.com", "www.example.com"));
+  EXPECT_TRUE(host_matches("*.example.com", "a.b.example.com"));
+  EXPECT_FALSE(host_matches("*.example.com", "example.com"));
+  EXPECT_FALSE(host_matches("*.example.com", "badexample.com"));
+}
+
+TEST(HostPattern, IsNotFooledByALengthInsideALabel) {
+  // One label that ends in the bytes of "\7example\3com\0".
+  const std::string odd("\x0dx\7example\3com\0", 15);
+  Reader in(as_bytes(odd));
+  const dns::Name name = dns::Name::read(as_bytes(odd), in);
+  ASSERT_TRUE(in);
+  EXPECT_FALSE(HostPattern::parse("*.example.com")->matches(name));
+}
+
+TEST(HostPattern, RefusesWhatWouldMatchTooMuchOrNothing) {
+  for (const char* text : {"", "*", "*.", "*.com", "a.*.com", "*example.com", "*.*.example.com",
+                           ".", "http://example.com", "example.com/", "ex ample.com"})
+    EXPECT_FALSE(HostPattern::parse(text)) << text;
+}
+
+TEST(NormalPath, ReadsWhatEveryServerReadsAlike) {
+  EXPECT_EQ(normal_path("/"), Path{""});
+  EXPECT_EQ(normal_path("/a/b"), (Path{"a", "b"}));
+  EXPECT_EQ(normal_path("/a/b/"), (Path{"a", "b", ""}));
+  EXPECT_EQ(normal_path("/%61/b%20c?x=/../y"), (Path{"a", "b c"}));
+  EXPECT_EQ(normal_path("/%C3%A4"), Path{"\xc3\xa4"});
+}
+
+TEST(NormalPath, RefusesWhatTheyDifferOn) {
+  for (const char* target :
+       {"",       "a",     "*",       "//",           "//a",           "/a//b",
+        "/.",     "/..",   "/a/../b", "/a/%2e%2e/b",  "/a/.%2E",       "/a%2fb",
+        "/a%2Fb", "/a\\b", "/a%5cb",  "/%252e%252e/", "/a;x=1/b",      "/..;/b",
+        "/a%3bx", "/%",    "/%4",     "/%zz",         "/a%00",         "/a%0a",
+        "/a%7f",  "/a#b",  "/%c0%ae", "/%ed%a0%80",   "/%f5%80%80%80", "/%e4"})
+    EXPECT_FALSE(normal_path(target)) << target;
+  std::string deep;
+  for (size_t i = 0; i <= kMaxPathSegments; ++i) deep += "/a";
+  EXPECT_FALSE(normal_path(deep));
+  EXPECT_TRUE(normal_path(deep.substr(2)));
+}
+
+bool path_matches(std::string_view pattern, std::string_view target) {
+  return PathPattern::parse(pattern).value().matches(normal_path(target).value());
+}
+
+TEST(PathPattern, MatchesSegmentBySegment) {
+  EXPECT_TRUE(path_matches("/v1/models", "/v1/models"));
+  EXPECT_TRUE(path_matches("/v1/models", "/v1/%6dodels?limit=2"));
+  EXPECT_FALSE(path_matches("/v1/models", "/v1/models/"));
+  EXPECT_FALSE(path_matches("/v1/models", "/v1/Models"));
+  EXPECT_TRUE(path_matches("/repos/*/issues", "/repos/x/issues"));
+  EXPECT_FALSE(path_matches("/repos/*/issues", "/repos/x/y/issues"));
+  EXPECT_FALSE(path_matches("/repos/*", "/repos/"));
+  EXPECT_TRUE(path_matches("/v1/**", "/v1"));
+  EXPECT_TRUE(path_matches("/v1/**", "/v1/"));
+  EXPECT_TRUE(path_matches("/v1/**", "/v1/a/b/c"));
+  EXPECT_FALSE(path_matches("/v1/**", "/v10"));
+  EXPECT_TRUE(path_matches("/**", "/"));
+  EXPECT_TRUE(path_matches("/a%2Ab", "/a*b"));
+}
+
+TEST(PathPattern, RefusesStarsThatWouldNotMeanWhatTheySeemTo) {
+  for (const char* text : {"", "v1", "/a*", "/**/b", "/a/***", "/x?y", "/x#y", "/a/../b", "//**"})
+    EXPECT_FALSE(PathPattern::parse(text)) << text;
+}
+
+TEST(PathPattern, IsReadBackAsItIsWritten) {
+  for (const char* text : {"/", "/**", "/a/*/b", "/a/**", "/a%20b", "/%2A/%3Fx", "/a/"}) {
+    const auto pattern = PathPattern::parse(text);
+    ASSERT_TRUE(pattern) << text;
+    EXPECT_EQ(pattern->text(), text);
+  }
+}
+
+}
+}
