@@ -1,0 +1,391 @@
+// The test is the guest: it writes Ethernet frames to the TAP and reads what comes back.
+#include "mvm/net/guest_network.h"
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "mvm/base/bytes.h"
+#include "mvm/base/error.h"
+#include "mvm/net/pins.h"
+#include "mvm/net/refusals.h"
+
+namespace mvm::net {
+namespace {
+
+constexpr size_t kVnetHeader = 12;
+constexpr int kPatience = 5000;  // milliseconds until something that must come counts as missing
+
+IpAddress ip(std::string_view text) { return IpAddress::parse(text).value(); }
+
+uint16_t checksum(ByteView data, uint32_t sum = 0) {
+  Reader in(data);
+  while (in.remaining() > 1) sum += in.u16be();
+  if (in.remaining() == 1) sum += static_cast<uint32_t>(in.u8()) << 8;
+  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
+  return static_cast<uint16_t>(~sum);
+}
+
+// What a packet says, as far as these tests care.
+struct Packet {
+  IpAddress from;
+  IpAddress to;
+  uint8_t protocol = 0;
+  Bytes payload;  // of IP
+};
+
+uint32_t pseudo_header(const Packet& packet) {
+  Bytes bytes;
+  Writer out(bytes);
+  out.bytes(std::as_bytes(packet.from.bytes()));
+  out.bytes(std::as_bytes(packet.to.bytes()));
+  out.u32be(static_cast<uint32_t>(packet.payload.size()));
+  out.u32be(packet.protocol);
+  return static_cast<uint16_t>(~checksum(bytes));
+}
+
+void set_u16be(Bytes& bytes, size_t at, uint16_t value) {
+  bytes[at] = static_cast<std::byte>(value >> 8);
+  bytes[at + 1] = static_cast<std::byte>(value & 0xff);
+}
+
+// Puts the checksum where the protocol has it.
+Packet sealed(Packet packet) {
+  const size_t at = packet.protocol == IPPROTO_TCP ? 16 : packet.protocol == IPPROTO_UDP ? 6 : 2;
+  set_u16be(packet.payload, at, 0);
+  const bool bare = packet.protocol == IPPROTO_ICMP;
+  set_u16be(packet.payload, at, checksum(packet.payload, bare ? 0 : pseudo_header(packet)));
+  return packet;
+}
+
+class Guest {
+ public:
+  explicit Guest(int tap) : tap_(tap) {}
+
+  void send(const Packet& packet) const {
+    const GuestAddresses addresses;
+    Bytes frame(kVnetHeader);
+    Writer out(frame);
+    out.bytes(std::as_bytes(std::span(addresses.gateway_mac)));
+    out.bytes(std::as_bytes(std::span(addresses.guest_mac)));
+    const bool v4 = packet.to.is_v4();
+    out.u16be(v4 ? 0x0800 : 0x86dd);
+    const size_t begin = frame.size();
+    if (v4) {
+      out.u16be(0x4500);
+      out.u16be(static_cast<uint16_t>(20 + packet.payload.size()));
+      out.u32be(0x00004000);  // no fragments
+      out.u8(64);
+      out.u8(packet.protocol);
+      out.u16be(0);
+    } else {
+      out.u32be(0x60000000);
+      out.u16be(static_cast<uint16_t>(packet.payload.size()));
+      out.u8(packet.protocol);
+      out.u8(64);
+    }
+    out.bytes(std::as_bytes(packet.from.bytes()));
+    out.bytes(std::as_bytes(packet.to.bytes()));
+    if (v4) set_u16be(frame, begin + 10, checksum(ByteView(frame).subspan(begin, 20)));
+    out.bytes(packet.payload);
+    ASSERT_EQ(::write(tap_, frame.data(), frame.size()), static_cast<ssize_t>(frame.size()));
+  }
+
+  // The next packet to one of the guest's addresses, other than neighbour discovery.
+  std::optional<Packet> receive() const {
+    const GuestAddresses addresses;
+    while (true) {
+      pollfd entry{tap_, POLLIN, 0};
+      if (::poll(&entry, 1, kPatience) <= 0) return std::nullopt;
+      Bytes frame(kMaxMtu + 100);
+      const ssize_t got = ::read(tap_, frame.data(), frame.size());
+      if (got <= 0) return std::nullopt;
+      frame.resize(static_cast<size_t>(got));
+      Reader in(ByteView(frame).subspan(kVnetHeader + 12));
+      const uint16_t type = in.u16be();
+      Packet packet;
+      if (type == 0x0800) {
+        in.skip(9);
+        packet.protocol = in.u8();
+        in.skip(2);
+        packet.from = IpAddress(in.read<IpAddress::V4>());
+        packet.to = IpAddress(in.read<IpAddress::V4>());
+      } else if (type == 0x86dd) {
+        in.skip(6);
+        packet.protocol = in.u8();
+        in.skip(1);
+        packet.from = IpAddress(in.read<IpAddress::V6>());
+        packet.to = IpAddress(in.read<IpAddress::V6>());
+      }
+      if (packet.to != addresses.guest4 && packet.to != addresses.guest6) continue;
+      packet.payload.assign(in.rest().begin(), in.rest().end());
+      return packet;
+    }
+  }
+
+ private:
+  int tap_;
+};
+
+Packet udp(std::string_view from, std::string_view to, uint16_t port, std::string_view text) {
+  Packet packet{ip(from), ip(to), IPPROTO_UDP, {}};
+  Writer out(packet.payload);
+  out.u16be(40000);
+  out.u16be(port);
+  out.u16be(static_cast<uint16_t>(8 + text.size()));
+  out.u16be(0);
+  out.text(text);
+  return sealed(packet);
+}
+
+constexpr uint8_t kSyn = 2;
+constexpr uint8_t kRst = 4;
+constexpr uint8_t kAck = 16;
+
+Packet tcp(std::string_view from, std::string_view to, uint16_t port, uint8_t flags) {
+  Packet packet{ip(from), ip(to), IPPROTO_TCP, {}};
+  Writer out(packet.payload);
+  out.u16be(40000);
+  out.u16be(port);
+  out.u32be(1000);
+  out.u32be(0);
+  out.u8(5 << 4);
+  out.u8(flags);
+  out.u16be(65535);
+  out.u32be(0);
+  return sealed(packet);
+}
+
+Packet ping(std::string_view from, std::string_view to) {
+  Packet packet{ip(from), ip(to), IPPROTO_ICMP, {}};
+  Writer out(packet.payload);
+  const bool v4 = packet.to.is_v4();
+  if (!v4) packet.protocol = IPPROTO_ICMPV6;
+  out.u8(v4 ? 8 : 128);
+  out.zeros(7);
+  return sealed(packet);
+}
+
+uint8_t tcp_flags(const Packet& packet) {
+  return packet.protocol == IPPROTO_TCP && packet.payload.size() > 13
+             ? std::to_integer<uint8_t>(packet.payload[13])
+             : uint8_t{0};
+}
+
+constexpr const char* kGuest4 = "100.127.255.2";
+constexpr const char* kGateway4 = "100.127.255.1";
+constexpr const char* kGuest6 = "fd6d:766d::2";
+constexpr const char* kGateway6 = "fd6d:766d::1";
+
+class GuestNetworkTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      network_ = make_guest_network({}, 1500);
+    } catch (const Error& error) {
+      if (error.kind() != Kind::Unsupported) throw;
+      GTEST_SKIP() << error.message();
+    }
+  }
+  Guest guest() const { return Guest(network_.tap.get()); }
+  // The local address of the next accepted connection: where the guest wanted to go.
+  std::string accepted() {
+    pollfd entry{network_.tcp.get(), POLLIN, 0};
+    if (::poll(&entry, 1, kPatience) <= 0) return "nobody";
+    // Kept, as to close it would send the guest another segment.
+    const sys::Fd& socket =
+        connections_.emplace_back(::accept4(network_.tcp.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    sockaddr_in6 local{};
+    socklen_t length = sizeof local;
+    if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&local), &length) != 0)
+      return "no name";
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    ::inet_ntop(AF_INET6, &local.sin6_addr, text.data(), text.size());
+    return std::string(text.data()) + " " + std::to_string(ntohs(local.sin6_port));
+  }
+  // Completes the handshake that `syn` began.
+  void establish(const Packet& syn) const {
+    guest().send(syn);
+    const auto answer = guest().receive();
+    ASSERT_TRUE(answer);
+    ASSERT_EQ(tcp_flags(*answer), kSyn | kAck);
+    EXPECT_EQ(answer->from, syn.to);
+    Packet last = syn;
+    Reader in(answer->payload);
+    in.skip(4);
+    const uint32_t theirs = in.u32be();
+    set_u16be(last.payload, 4, 0);
+    set_u16be(last.payload, 6, 1001);
+    set_u16be(last.payload, 8, static_cast<uint16_t>((theirs + 1) >> 16));
+    set_u16be(last.payload, 10, static_cast<uint16_t>(theirs + 1));
+    last.payload[13] = std::byte{kAck};
+    guest().send(sealed(last));
+  }
+
+  GuestNetwork network_;
+  std::vector<sys::Fd> connections_;
+};
+
+TEST_F(GuestNetworkTest, TakesConnectionsToPinnedAddresses) {
+  Pins pins(network_.pins.duplicate());
+  pins.add(ip("8.8.8.8"), 443);
+  pins.add(ip("2606:4700::1111"), 443);
+  establish(tcp(kGuest4, "8.8.8.8", 443, kSyn));
+  EXPECT_EQ(accepted(), "::ffff:8.8.8.8 443");
+  establish(tcp(kGuest6, "2606:4700::1111", 443, kSyn));
+  EXPECT_EQ(accepted(), "2606:4700::1111 443");
+}
+
+TEST_F(GuestNetworkTest, ResetsConnectionsToAnyOther) {
+  Pins pins(network_.pins.duplicate());
+  pins.add(ip("8.8.8.8"), 443);
+  for (const Packet& syn :
+       {tcp(kGuest4, "8.8.8.8", 80, kSyn), tcp(kGuest4, "8.8.4.4", 443, kSyn),
+        tcp(kGuest4, "169.254.169.254", 80, kSyn), tcp(kGuest4, kGateway4, 1, kSyn),
+        tcp(kGuest6, "2606:4700::1111", 443, kSyn), tcp(kGuest6, kGateway6, 22, kSyn)}) {
+    guest().send(syn);
+    const auto answer = guest().receive();
+    ASSERT_TRUE(answer) << syn.to.text();
+    EXPECT_EQ(tcp_flags(*answer), kRst | kAck) << syn.to.text();
+    EXPECT_EQ(answer->from, syn.to);
+  }
+}
+
+TEST_F(GuestNetworkTest, ForgetsAnAddressThatIsReleased) {
+  Pins pins(network_.pins.duplicate());
+  pins.add(ip("8.8.8.8"), 443);
+  pins.add(ip("8.8.8.8"), 443);  // again is fine
+  pins.remove(ip("8.8.8.8"), 443);
+  guest().send(tcp(kGuest4, "8.8.8.8", 443, kSyn));
+  const auto answer = guest().receive();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(tcp_flags(*answer), kRst | kAck);
+}
+
+TEST_F(GuestNetworkTest, TakesConnectionsIntoOpenRanges) {
+  Pins pins(network_.pins.duplicate());
+  pins.add_range(IpPrefix::parse("10.1.0.0/16").value());
+  pins.add_range(IpPrefix::parse("ff00::/8").value());  // reaches to the end of all addresses
+  establish(tcp(kGuest4, "10.1.255.255", 5432, kSyn));
+  EXPECT_EQ(accepted(), "::ffff:10.1.255.255 5432");
+  guest().send(tcp(kGuest4, "10.2.0.0", 5432, kSyn));
+  const auto answer = guest().receive();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(tcp_flags(*answer), kRst | kAck);
+}
+
+TEST_F(GuestNetworkTest, TakesDnsToAnyResolver) {
+  guest().send(udp(kGuest4, "9.9.9.9", 53, "a question"));
+  pollfd entry{network_.dns_udp.get(), POLLIN, 0};
+  ASSERT_EQ(::poll(&entry, 1, kPatience), 1);
+  std::array<char, 64> text{};
+  iovec part{text.data(), text.size()};
+  std::array<std::byte, 256> control{};
+  sockaddr_in6 from{};
+  msghdr message{};
+  message.msg_name = &from;
+  message.msg_namelen = sizeof from;
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  ASSERT_EQ(::recvmsg(network_.dns_udp.get(), &message, 0), 10);
+  EXPECT_STREQ(text.data(), "a question");
+  bool told = false;
+  for (cmsghdr* at = CMSG_FIRSTHDR(&message); at != nullptr; at = CMSG_NXTHDR(&message, at)) {
+    if (at->cmsg_level != SOL_IP || at->cmsg_type != IP_ORIGDSTADDR) continue;
+    const auto* to = reinterpret_cast<const sockaddr_in*>(CMSG_DATA(at));
+    told = to->sin_addr.s_addr == ::inet_addr("9.9.9.9") && ntohs(to->sin_port) == 53;
+  }
+  EXPECT_TRUE(told);
+}
+
+TEST_F(GuestNetworkTest, RefusesOtherDatagramsByIcmp) {
+  guest().send(udp(kGuest4, "8.8.8.8", 443, "quic"));
+  const auto answer = guest().receive();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->protocol, IPPROTO_ICMP);
+  EXPECT_EQ(answer->payload[0], std::byte{3});
+  EXPECT_EQ(answer->payload[1], std::byte{13});  // administratively prohibited
+  guest().send(udp(kGuest6, "2606:4700::1111", 443, "quic"));
+  const auto answer6 = guest().receive();
+  ASSERT_TRUE(answer6);
+  EXPECT_EQ(answer6->protocol, IPPROTO_ICMPV6);
+  EXPECT_EQ(answer6->payload[0], std::byte{1});
+  EXPECT_EQ(answer6->payload[1], std::byte{1});
+}
+
+TEST_F(GuestNetworkTest, AnswersPingsToTheGatewayAlone) {
+  guest().send(ping(kGuest4, "8.8.8.8"));
+  guest().send(ping(kGuest4, kGateway4));
+  const auto answer = guest().receive();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->from, ip(kGateway4));
+  guest().send(ping(kGuest6, "2606:4700::1111"));
+  guest().send(ping(kGuest6, kGateway6));
+  const auto answer6 = guest().receive();
+  ASSERT_TRUE(answer6);
+  EXPECT_EQ(answer6->from, ip(kGateway6));
+}
+
+TEST_F(GuestNetworkTest, DropsWhatClaimsToComeFromElsewhere) {
+  guest().send(ping("100.127.255.3", kGateway4));
+  guest().send(tcp("10.0.0.1", "8.8.8.8", 443, kSyn));
+  guest().send(udp("127.0.0.1", kGateway4, 53, "spoofed"));
+  guest().send(ping("fd6d:766d::3", kGateway6));
+  guest().send(ping(kGuest4, kGateway4));
+  const auto answer = guest().receive();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->from, ip(kGateway4));  // to the last one
+  EXPECT_EQ(answer->protocol, IPPROTO_ICMP);
+  pollfd entry{network_.dns_udp.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&entry, 1, 0), 0);
+}
+
+TEST_F(GuestNetworkTest, ReportsEachRefusalOnce) {
+  Refusals refusals(network_.refused.duplicate());
+  guest().send(tcp(kGuest4, "8.8.4.4", 8443, kSyn));
+  guest().send(
+      tcp(kGuest4, "8.8.4.4", 8443, kAck));  // of no connection: reset, and nothing to report
+  guest().send(udp(kGuest6, "2606:4700::1111", 443, "quic"));
+  std::vector<Refusal> all;
+  pollfd entry{refusals.fd(), POLLIN, 0};
+  while (all.size() < 2 && ::poll(&entry, 1, kPatience) == 1)
+    for (const Refusal& refusal : refusals.take()) all.push_back(refusal);
+  guest().send(ping(kGuest4, kGateway4));  // behind all of them
+  while (const auto answer = guest().receive())
+    if (answer->protocol == IPPROTO_ICMP) break;
+  for (const Refusal& refusal : refusals.take()) all.push_back(refusal);
+  const std::vector<Refusal> wanted{{Transport::Tcp, ip("8.8.4.4"), 8443},
+                                    {Transport::Udp, ip("2606:4700::1111"), 443}};
+  EXPECT_EQ(all, wanted);
+  EXPECT_EQ(refusals.lost(), 0U);
+}
+
+TEST(ParseRefused, TakesNothingFromScraps) {
+  const Packet whole = tcp(kGuest4, "8.8.4.4", 8443, kSyn);
+  EXPECT_FALSE(parse_refused({}));
+  EXPECT_FALSE(parse_refused(whole.payload));  // no IP header at all
+  Bytes packet(20);
+  packet[0] = std::byte{0x45};
+  packet[9] = std::byte{IPPROTO_TCP};
+  EXPECT_FALSE(parse_refused(packet));  // cut off before the port
+  packet.resize(24);
+  EXPECT_TRUE(parse_refused(packet));
+  packet[0] = std::byte{0x44};  // a header shorter than a header
+  EXPECT_FALSE(parse_refused(packet));
+  packet[0] = std::byte{0x4f};  // longer than the packet
+  EXPECT_FALSE(parse_refused(packet));
+}
+
+}
+}
