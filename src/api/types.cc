@@ -85,6 +85,8 @@ void describe(Io& io, T& value) {
     io("cpus", value.cpus);
     io("memory", value.memory);
     io("disk", value.disk);
+    io("disk_bandwidth", value.disk_bandwidth);
+    io("disk_iops", value.disk_iops);
     io("env", value.env);
     io("workdir", value.workdir);
     io("user", value.user);
@@ -105,6 +107,8 @@ void describe(Io& io, T& value) {
     io("cpus", value.cpus);
     io("memory", value.memory);
     io("disk", value.disk);
+    io("disk_bandwidth", value.disk_bandwidth);
+    io("disk_iops", value.disk_iops);
     io("created_at", value.created_at);
     io("started_at", value.started_at);
     io("ended_at", value.ended_at);

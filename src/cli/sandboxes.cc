@@ -67,6 +67,8 @@ std::string differences(const Sandbox& have, const config::Resolved& wanted) {
     const bool differs = (name == "cpus" && spec.cpus != have.cpus) ||
                          (name == "mem" && spec.memory != have.memory) ||
                          (name == "disk" && spec.disk != have.disk) ||
+                         (name == "disk_bandwidth" && spec.disk_bandwidth != have.disk_bandwidth) ||
+                         (name == "disk_iops" && spec.disk_iops != have.disk_iops) ||
                          (name == "kernel" && spec.kernel != have.kernel) ||
                          (name == "image" && spec.image != have.image &&
                           spec.image + ":latest" != have.image && spec.image != have.image_digest);

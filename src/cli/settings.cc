@@ -78,6 +78,8 @@ api::SandboxSpec spec_of(const config::Settings& settings) {
   if (settings.cpus) spec.cpus = static_cast<uint32_t>(*settings.cpus);
   if (settings.memory) spec.memory = *settings.memory;
   if (settings.disk) spec.disk = *settings.disk;
+  spec.disk_bandwidth = settings.disk_bandwidth.value_or(0);
+  spec.disk_iops = settings.disk_iops.value_or(0);
   if (settings.boot_timeout_ms) spec.boot_timeout_ms = *settings.boot_timeout_ms;
   spec.ephemeral = settings.ephemeral.value_or(false);
   return spec;

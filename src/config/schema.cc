@@ -98,6 +98,13 @@ constexpr std::array kKeys = {
     Key{"", "labels", Type::TextTable, &S::labels, "", "", 0, 0, 1, label_complaint, "--label", "",
         "Labels to find the sandbox by. mvm keeps and prints them, and does nothing else with "
         "them."},
+    Key{"limits", "disk_bandwidth", Type::Size, &S::disk_bandwidth, "0", "", 0, kTiB, 1, nullptr,
+        "--disk-bandwidth", "",
+        "Most that each disk reads and writes in a second. A second's worth may come at once. 0: "
+        "no "
+        "limit."},
+    Key{"limits", "disk_iops", Type::Integer, &S::disk_iops, "0", "", 0, 10'000'000, 1, nullptr,
+        "--disk-iops", "", "Most requests that each disk serves in a second. 0: no limit."},
     Key{"sandbox", "ephemeral", Type::Boolean, &S::ephemeral, "false", "", 0, 0, 1, nullptr, "--rm",
         "", "Remove the sandbox, with everything it wrote, when it ends."},
     Key{"sandbox", "boot_timeout", Type::Duration, &S::boot_timeout_ms, "60s", "", 1000, 3'600'000,
@@ -115,9 +122,6 @@ constexpr std::array kLaterKeys = {
     LaterKey{"", "network", kNoNetwork},
     LaterKey{"", "pii", kNoNetwork},
     LaterKey{"", "secrets", kNotYet},
-    LaterKey{"", "limits",
-             "this version of mvm does not support it; 'disk' bounds what a sandbox "
-             "may write, and `mvm exec --timeout` how long a command may run"},
     LaterKey{"sandbox", "ttl", kNotYet},
     LaterKey{"sandbox", "idle_timeout", kNotYet},
     LaterKey{"sandbox", "retention", kNotYet},

@@ -106,6 +106,8 @@ api::Sandbox Daemon::Impl::shown(const Record& record) const {
   out.cpus = record.spec.cpus;
   out.memory = record.spec.memory;
   out.disk = record.spec.disk;
+  out.disk_bandwidth = record.spec.disk_bandwidth;
+  out.disk_iops = record.spec.disk_iops;
   out.created_at = record.created_at;
   out.started_at = record.started_at;
   out.ended_at = record.ended_at;

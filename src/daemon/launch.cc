@@ -85,6 +85,13 @@ void complete_spec(api::SandboxSpec& spec, const store::Image& image) {
   if (spec.disk < api::kMinDisk || spec.disk > most_disk)
     invalid("sandbox.disk: must be " + format_size(api::kMinDisk) + " to " +
             format_size(most_disk));
+  // What the limits count in has to fit the clock they are kept by (virtio/rate_limit.h).
+  constexpr uint64_t kMostBandwidth = uint64_t{1} << 40;
+  constexpr uint64_t kMostIops = 10'000'000;
+  if (spec.disk_bandwidth > kMostBandwidth)
+    invalid("sandbox.disk_bandwidth: must be 0 to " + format_size(kMostBandwidth));
+  if (spec.disk_iops > kMostIops)
+    invalid("sandbox.disk_iops: must be 0 to " + std::to_string(kMostIops));
   if (spec.boot_timeout_ms == 0 || spec.boot_timeout_ms > api::kMaxBootTimeoutMs)
     invalid("sandbox.boot_timeout_ms: must be 1 to " + std::to_string(api::kMaxBootTimeoutMs));
   check_map("env", spec.env);
@@ -143,6 +150,8 @@ static proto::SandboxConfig config_of(const Record& record, const store::Image& 
   config.hostname = spec.hostname;
   config.cpus = spec.cpus;
   config.memory = spec.memory;
+  config.disk_bandwidth = spec.disk_bandwidth;
+  config.disk_iops = spec.disk_iops;
   // A kernel that loads modules has its virtio console among them, too late for early output.
   config.kernel_console = kernel.modules.empty() ? "hvc0" : "ttyS0";
   config.boot_timeout_ms = spec.boot_timeout_ms;

@@ -38,6 +38,17 @@ Disk::Disk(sys::Fd file, virtio::BlockSettings settings)
     : engine_(best_engine(file, kind_)),
       device_(completed(std::move(settings), file.get()), *engine_) {}
 
+Disk::~Disk() {
+  if (!thread_.joinable()) return;
+  const std::function<void()> end = [this] { ended_ = true; };
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(&end);
+  }
+  slot_->kick(0);
+  thread_.join();
+}
+
 void Disk::attach(DeviceSlot& slot) {
   slot_ = &slot;
   slot.change_status_by([this](const std::function<void()>& change) { perform(change); });
@@ -56,7 +67,7 @@ void Disk::start(const ThreadStart& own, const ThreadStart& engine) {
 }
 
 void Disk::run() {
-  while (true) {
+  while (!ended_) {
     wait();
     serve();
   }

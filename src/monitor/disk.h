@@ -25,12 +25,16 @@ class Disk {
   // `settings.capacity` and `.discard` are found out from the file. io_uring if the host lets us.
   // Throws SystemError.
   Disk(sys::Fd file, virtio::BlockSettings settings);
+  // Ends the threads, if they were started. Not while the guest runs.
+  ~Disk();
+  Disk(const Disk&) = delete;
+  Disk& operator=(const Disk&) = delete;
 
   virtio::Block& device() { return device_; }
   EngineKind engine_kind() const { return kind_; }
   // `slot` is the device's, and outlives the disk's thread.
   void attach(DeviceSlot& slot);
-  // Starts the threads: the disk's own, and the engine's. They end with the process.
+  // Starts the threads: the disk's own, and the engine's.
   void start(const ThreadStart& own, const ThreadStart& engine);
 
  private:
@@ -46,6 +50,7 @@ class Disk {
   virtio::Block device_;
   DeviceSlot* slot_ = nullptr;
   bool uncommitted_ = false;
+  bool ended_ = false;
   std::array<DiskAnswer, virtio::Block::kMaxInFlight> answers_;
   std::mutex mutex_;  // guards tasks_
   std::condition_variable done_;

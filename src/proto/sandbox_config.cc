@@ -17,6 +17,8 @@ Bytes SandboxConfig::encode() const {
     map.string("hostname", hostname);
     map.unsigned_integer("cpus", cpus);
     map.unsigned_integer("memory", memory);
+    map.unsigned_integer("disk_bandwidth", disk_bandwidth);
+    map.unsigned_integer("disk_iops", disk_iops);
     map.string("kernel_console", kernel_console);
     map.string("kernel_arguments", kernel_arguments);
     map.unsigned_integer("boot_timeout_ms", boot_timeout_ms);
@@ -46,6 +48,10 @@ std::optional<SandboxConfig> SandboxConfig::decode(ByteView data) {
       config.cpus = static_cast<uint32_t>(in.unsigned_integer(UINT32_MAX));
     } else if (field.is("memory")) {
       config.memory = in.unsigned_integer();
+    } else if (field.is("disk_bandwidth")) {
+      config.disk_bandwidth = in.unsigned_integer();
+    } else if (field.is("disk_iops")) {
+      config.disk_iops = in.unsigned_integer();
     } else if (field.is("kernel_console")) {
       config.kernel_console = in.string(kMaxText);
     } else if (field.is("kernel_arguments")) {

@@ -134,6 +134,8 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fd
   proto::MonitorConfig machine;
   machine.cpus = config_.cpus;
   machine.memory = config_.memory;
+  machine.disk_bandwidth = config_.disk_bandwidth;
+  machine.disk_iops = config_.disk_iops;
   machine.cmdline = kernel_command_line(config_);
   machine.serial = config_.kernel_console == "ttyS0";
   std::array<int, static_cast<size_t>(proto::MonitorFd::Count)> passed{};

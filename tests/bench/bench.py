@@ -51,18 +51,20 @@ def main():
 
     short = False
     for name in wanted:
-        bound, value = bounds[name]["at_most"], values.get(name)
+        value = values.get(name)
+        kind = "at_most" if "at_most" in bounds[name] else "at_least"
+        bound = bounds[name][kind]
         if value is None:
             verdict = "not run" if smoke else "short"
         else:
-            verdict = "ok" if smoke or value <= bound else "short"
+            verdict = "ok" if smoke or (value <= bound if kind == "at_most" else value >= bound) else "short"
         short = short or verdict == "short"
-        row = {"name": name, "value": value, "unit": bounds[name]["unit"], "at_most": bound, "verdict": verdict}
+        row = {"name": name, "value": value, "unit": bounds[name]["unit"], kind: bound, "verdict": verdict}
         if as_json:
             print(json.dumps(row))
         else:
             shown = "none" if value is None else f"{value:.4g}"
-            print(f"{name:24} {shown:>10} {row['unit']:6} bound {bound:<8} {verdict}")
+            print(f"{name:24} {shown:>10} {row['unit']:6} {kind.replace("_", " "):8} {bound:<6} {verdict}")
     return 1 if short else 0
 
 

@@ -76,6 +76,49 @@ def boot_exits(name):
     return sum(count for reason, count in boot["counters"].items() if reason.startswith("user."))
 
 
+# What tests/bench/block_load works on: so much of a 2 GiB disk, where a fresh ext4 file system has nothing.
+BLOCK_PLACE = ("1280", "256")
+BLOCK_LOADS = {"block.randread_vs_qemu": "randread", "block.seqread_vs_qemu": "seqread", "block.seqwrite_vs_qemu": "seqwrite"}
+
+
+def block_times(output):
+    return {mode: float(ms) for mode, ms in (line.split() for line in output.splitlines())}
+
+
+def block_ratios(rounds, names, home):
+    """How many times as fast as QEMU, by load: same program, same kernel, raw sparse files side by side, one virtual CPU each,
+    the host's page cache warm from the fill that comes first."""
+    modes = [BLOCK_LOADS[name] for name in names]
+    load = str(ROOT / "build/release/tests/bench/block_load")
+    disk = home + "/qemu.disk"
+    with open(disk, "wb") as file:
+        file.truncate(2 << 30)
+    mvm("up", "block", "--image", "base", "--memory", "256M", "--disk-size", "2G")
+    mvm("cp", load, "block:/root/block_load")
+
+    def ours(*loads):
+        return block_times("".join(mvm("exec", "block", "--", "/root/block_load", "/dev/vdb", *BLOCK_PLACE, mode) for mode in loads))
+
+    def theirs(*loads):
+        done = subprocess.run([str(HERE / "peers/qemu-block"), os.environ["MVM_KERNEL"], load, disk, *BLOCK_PLACE, *loads],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600, check=False)
+        if done.returncode != 0:
+            sys.exit(f"peer qemu-block: exit {done.returncode}\n{done.stdout}{done.stderr}")
+        return block_times(done.stdout)
+
+    ours("fill")
+    theirs("fill")
+    measured = [(ours(*modes), theirs(*modes)) for _ in range(rounds)]
+    mvm("rm", "--force", "block")
+    os.unlink(disk)
+    figures = {}
+    for name in names:
+        mine, other = ([run[side][BLOCK_LOADS[name]] for run in measured] for side in (0, 1))
+        print(f"{name}: ours {sorted(round(x) for x in mine)} ms, peer {sorted(round(x) for x in other)} ms", flush=True)
+        figures[name] = statistics.median(other) / statistics.median(mine)
+    return figures
+
+
 def main():
     rounds, out, names = int(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3:]
     home = tempfile.mkdtemp(prefix="mvm-bench-")
@@ -89,6 +132,8 @@ def main():
         figures["cold.run_vs_qemu"] = ratio("cold.run_vs_qemu", rounds, run_true, lambda: peer("qemu-microvm", os.environ["MVM_KERNEL"]))
     if "cold.run_vs_msb" in names:
         figures["cold.run_vs_msb"] = ratio("cold.run_vs_msb", rounds, run_true, lambda: peer("msb", "run"))
+    if block := [name for name in BLOCK_LOADS if name in names]:
+        figures.update(block_ratios(rounds, block, home))
     if {"exec.true_vs_msb", "mem.monitor_idle", "boot.exits"} & set(names):
         mvm("up", "bench", "--image", "base", "--memory", "256M")
         if "exec.true_vs_msb" in names:

@@ -36,6 +36,8 @@ struct SandboxSpec {
   uint32_t cpus = 1;
   uint64_t memory = uint64_t{512} << 20;   // bytes
   uint64_t disk = uint64_t{8} << 30;       // bytes; the writable layer, sparse
+  uint64_t disk_bandwidth = 0;             // of each disk, bytes a second; 0: no limit
+  uint64_t disk_iops = 0;                  // of each disk, requests a second; 0: no limit
   std::map<std::string, std::string> env;  // for every command in the sandbox
   std::string workdir;                     // empty: the image's, else "/"
   std::string user;                        // empty: the image's, else root
@@ -70,6 +72,8 @@ struct Sandbox {
   uint32_t cpus = 0;
   uint64_t memory = 0;
   uint64_t disk = 0;
+  uint64_t disk_bandwidth = 0;
+  uint64_t disk_iops = 0;
   std::string created_at;  // RFC 3339, UTC
   std::string started_at;  // empty: not yet
   std::string ended_at;    // empty: not yet

@@ -18,8 +18,10 @@ struct Settings {
   std::optional<std::string> user;
   std::optional<std::string> hostname;
   std::optional<uint64_t> cpus;
-  std::optional<uint64_t> memory;  // bytes
-  std::optional<uint64_t> disk;    // bytes
+  std::optional<uint64_t> memory;          // bytes
+  std::optional<uint64_t> disk;            // bytes
+  std::optional<uint64_t> disk_bandwidth;  // bytes a second; 0: no limit
+  std::optional<uint64_t> disk_iops;       // requests a second; 0: no limit
   std::optional<uint64_t> boot_timeout_ms;
   std::optional<bool> ephemeral;
   std::map<std::string, std::string> env;

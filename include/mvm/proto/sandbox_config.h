@@ -35,7 +35,9 @@ struct SandboxConfig {
   std::string name;
   std::string hostname;
   uint32_t cpus = 1;
-  uint64_t memory = 0;  // bytes, a multiple of 4096
+  uint64_t memory = 0;          // bytes, a multiple of 4096
+  uint64_t disk_bandwidth = 0;  // bytes a second of each disk; 0: no limit
+  uint64_t disk_iops = 0;       // requests a second of each disk; 0: no limit
   std::string
       kernel_console;  // "hvc0" for the tuned kernel, "ttyS0" where the console driver is a module
   std::string kernel_arguments;  // appended to the kernel command line

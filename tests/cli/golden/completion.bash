@@ -29,13 +29,13 @@ _mvm() {
   case "$previous" in
     --env-file|--file) _mvm_offer files "$current"; return;;
     --image) _mvm_offer images "$current"; return;;
-    --boot-timeout|--cpus|--disk-size|--env|--grace|--hostname|--kernel|--label|--max-output|--mem|--memory|--name|--only|--timeout|--user|--workdir) _mvm_offer nothing "$current"; return;;
+    --boot-timeout|--cpus|--disk-bandwidth|--disk-iops|--disk-size|--env|--grace|--hostname|--kernel|--label|--max-output|--mem|--memory|--name|--only|--timeout|--user|--workdir) _mvm_offer nothing "$current"; return;;
     --name) _mvm_offer sandboxes "$current"; return;;
   esac
   case "$command" in
     'init') flags='--image --force --help' offer=nothing;;
-    'up') flags='--file --image --kernel --cpus --memory --disk-size --hostname --label --boot-timeout --env --env-file --workdir --user --rm --name --quiet --json --help' offer=sandboxes;;
-    'run') flags='--interactive --tty --timeout --max-output --env --env-file --workdir --user --kernel --cpus --memory --disk-size --hostname --label --boot-timeout --name --rm --quiet --json --help' offer=images;;
+    'up') flags='--file --image --kernel --cpus --memory --disk-size --disk-bandwidth --disk-iops --hostname --label --boot-timeout --env --env-file --workdir --user --rm --name --quiet --json --help' offer=sandboxes;;
+    'run') flags='--interactive --tty --timeout --max-output --env --env-file --workdir --user --kernel --cpus --memory --disk-size --disk-bandwidth --disk-iops --hostname --label --boot-timeout --name --rm --quiet --json --help' offer=images;;
     'exec') flags='--interactive --tty --timeout --max-output --detach --env --env-file --workdir --user --name --json --help' offer=sandboxes;;
     'shell') flags='--env --env-file --workdir --user --name --help' offer=sandboxes;;
     'cp') flags='--parents --follow-link --user --quiet --json --help' offer=files;;

@@ -22,6 +22,8 @@ TEST(SandboxSpec, RoundTrips) {
   spec.cpus = 4;
   spec.memory = uint64_t{3} << 30;
   spec.disk = uint64_t{5} << 40;
+  spec.disk_bandwidth = 50 << 20;
+  spec.disk_iops = 1000;
   spec.env = {{"A", "b=c \"d\"\n"}, {"ÄÖ", ""}};
   spec.workdir = "/work";
   spec.user = "agent";
@@ -83,6 +85,8 @@ static Sandbox example() {
   sandbox.cpus = 2;
   sandbox.memory = 1 << 30;
   sandbox.disk = 1 << 30;
+  sandbox.disk_bandwidth = 4096;
+  sandbox.disk_iops = 7;
   sandbox.created_at = "2026-01-01T00:00:00.000Z";
   sandbox.end = End{"panic", "not syncing"};
   sandbox.sandbox_pid = 7;

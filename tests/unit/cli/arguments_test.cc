@@ -212,6 +212,10 @@ TEST(Up, FlagsBecomeSettings) {
                                                "1G",
                                                "--disk-size",
                                                "2G",
+                                               "--disk-bandwidth",
+                                               "50M",
+                                               "--disk-iops",
+                                               "1000",
                                                "-w",
                                                "/work",
                                                "-u",
@@ -238,6 +242,8 @@ TEST(Up, FlagsBecomeSettings) {
   expected.flags.cpus = 2;
   expected.flags.memory = uint64_t{1} << 30;
   expected.flags.disk = uint64_t{2} << 30;
+  expected.flags.disk_bandwidth = uint64_t{50} << 20;
+  expected.flags.disk_iops = 1000;
   expected.flags.workdir = "/work";
   expected.flags.user = "1000:1000";
   expected.flags.hostname = "box";

@@ -40,6 +40,10 @@ PYTHONUNBUFFERED = "1"
 [labels]
 team = "search"
 
+[limits]
+disk_bandwidth = "50M"
+disk_iops = 1000
+
 [sandbox]
 ephemeral = true
 boot_timeout = "1m30s"
@@ -52,6 +56,8 @@ boot_timeout = "1m30s"
   expected.cpus = 2;
   expected.memory = uint64_t{768} << 20;
   expected.disk = uint64_t{2} << 30;
+  expected.disk_bandwidth = uint64_t{50} << 20;
+  expected.disk_iops = 1000;
   expected.workdir = "/work";
   expected.user = "agent";
   expected.hostname = "box";

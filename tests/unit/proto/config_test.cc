@@ -12,6 +12,8 @@ TEST(SandboxConfig, SurvivesARoundTrip) {
   config.hostname = "web";
   config.cpus = 2;
   config.memory = 256 << 20;
+  config.disk_bandwidth = 50 << 20;
+  config.disk_iops = 1000;
   config.kernel_console = "hvc0";
   config.kernel_arguments = "quiet";
   config.boot_timeout_ms = 5;
