@@ -69,7 +69,7 @@ bool Get::enter(int parent, const std::string& name, Entry& entry, bool follow) 
     entry.type = EntryType::File;
     entry.size = static_cast<uint64_t>(status.st_size);
     proto::append_entry(pending_, entry);
-    file_ = std::move(fd);
+    file_ = sys::SparseReader(std::move(fd), status);
     file_path_ = entry.path;
     return true;
   }
@@ -113,15 +113,17 @@ bool Get::add(int parent, const std::string& name, const std::string& path, bool
 }
 
 void Get::produce_content() {
-  const auto got = while_doing("reading " + shown(file_path_),
-                               [&] { return sys::read_some(file_.get(), chunk_).value_or(0); });
-  if (got > 0) {
-    proto::append_chunk(pending_, ByteView(chunk_).first(got));
-    result_.bytes += got;
-    return;
+  const auto piece = while_doing("reading " + shown(file_path_),
+                                 [&] { return file_.next(chunk_, proto::kMaxHole); });
+  result_.bytes += piece.bytes + piece.hole;
+  if (piece.hole > 0) {
+    proto::append_hole(pending_, piece.hole);
+  } else if (piece.bytes > 0) {
+    proto::append_chunk(pending_, ByteView(chunk_).first(piece.bytes));
+  } else {
+    proto::append_content_end(pending_);
+    file_.reset();
   }
-  proto::append_content_end(pending_);
-  file_.reset();
 }
 
 // Encodes the next piece of the stream.

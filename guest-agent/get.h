@@ -12,7 +12,7 @@
 #include <dirent.h>
 
 #include "mvm/proto/copy.h"
-#include "mvm/sys/fd.h"
+#include "mvm/sys/sparse_reader.h"
 
 #include "channel.h"
 
@@ -44,12 +44,12 @@ class Get final : public Stream {
   std::string root_;  // as it was asked for
   uint64_t mount_ = 0;
   std::vector<Level> levels_;
-  sys::Fd file_;
+  sys::SparseReader file_;
   std::string file_path_;
   bool done_ = false;
   Bytes pending_;  // encoded and not yet sent: at most an entry or a chunk
   size_t pending_begin_ = 0;
-  Bytes chunk_ = Bytes(proto::kMaxPayload - 4);
+  Bytes chunk_ = Bytes(size_t{60} * 1024);  // whole pages; a chunk fits a frame
   proto::CopyResult result_;
 };
 

@@ -188,15 +188,28 @@ void Put::begin_file(int parent, const std::string& name, Entry entry) {
   file_parent_ = parent;
   file_name_ = name;
   file_entry_ = std::move(entry);
+  hole_at_end_ = false;
 }
 
 void Put::write_content(ByteView content) {
   while_doing("copying to " + shown(file_entry_.path),
               [&] { sys::write_all(file_.get(), content); });
   result_.bytes += content.size();
+  hole_at_end_ = false;
+}
+
+// The file is new, so what is passed over is a hole.
+void Put::write_hole(uint64_t length) {
+  if (::lseek(file_.get(), static_cast<off_t>(length), SEEK_CUR) < 0)
+    throw SystemError(errno, "copying to " + shown(file_entry_.path));
+  result_.bytes += length;
+  hole_at_end_ = true;
 }
 
 void Put::finish_file() {
+  if (hole_at_end_)
+    require(::ftruncate(file_.get(), ::lseek(file_.get(), 0, SEEK_CUR)),
+            "copying to " + shown(file_entry_.path));
   set_metadata(file_.get(), file_entry_);
   require(::renameat(file_parent_, temporary_.c_str(), file_parent_, file_name_.c_str()),
           "putting " + shown(file_entry_.path) + " in place");
@@ -223,6 +236,9 @@ void Put::take(ByteView data) {
         break;
       case EntryEvent::What::Content:
         write_content(event->content);
+        break;
+      case EntryEvent::What::Hole:
+        write_hole(event->hole);
         break;
       case EntryEvent::What::ContentEnd:
         finish_file();

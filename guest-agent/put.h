@@ -43,6 +43,7 @@ class Put final : public Stream {
   void add_symlink(int parent, const std::string& name, const proto::Entry& entry);
   void begin_file(int parent, const std::string& name, proto::Entry entry);
   void write_content(ByteView content);
+  void write_hole(uint64_t length);
   void finish_file();
   // The directory that holds the entry at `path`, and the entry's own name.
   std::pair<int, std::string> locate(const std::string& path);
@@ -65,6 +66,7 @@ class Put final : public Stream {
   std::string file_name_;
   std::string temporary_;
   proto::Entry file_entry_;
+  bool hole_at_end_ = false;
 };
 
 }

@@ -63,7 +63,20 @@ size_t Connection::room() const noexcept { return std::min(call_->credit(), prot
 
 void Connection::send_data(ByteView data) {
   call_->spend(data.size());
-  proto::append_frame(out_, call_->stream(), FrameType::Data, data);
+  const proto::FrameHead head = proto::frame_head(call_->stream(), FrameType::Data, data.size());
+  // Straight to the socket while nothing waits before it.
+  size_t sent = 0;
+  if (socket_ && out_.empty()) {
+    try {
+      sent = sys::send_some(socket_.get(), head, data).value_or(0);
+    } catch (const SystemError& error) {
+      if (!is_gone(error)) throw;
+      return;  // as in flush()
+    }
+  }
+  Writer writer(out_);
+  writer.bytes(ByteView(head).subspan(std::min(sent, head.size())));
+  writer.bytes(data.subspan(sent - std::min(sent, head.size())));
 }
 
 void Connection::consumed(size_t length) {

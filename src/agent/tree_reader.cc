@@ -13,9 +13,12 @@
 #include "mvm/base/text.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
-#include "mvm/sys/io.h"
 
 namespace mvm::agent {
+
+// Whole pages, and with what is around it within one frame.
+static constexpr size_t kChunk = 60 * 1024;
+static_assert(kChunk + 4 <= proto::kMaxPayload && kChunk <= proto::kMaxChunk);
 
 using proto::Entry;
 using proto::EntryType;
@@ -37,7 +40,7 @@ static Entry describe(const struct stat& status, std::string path) {
 }
 
 TreeReader::TreeReader(const std::string& path, bool follow, Note note)
-    : root_(path), note_(std::move(note)), chunk_(proto::kMaxChunk) {
+    : root_(path), note_(std::move(note)), chunk_(kChunk) {
   if (path.empty()) throw Error(Kind::Invalid, "a path cannot be empty");
   // The kernel follows a link with a slash behind it.
   add(AT_FDCWD, path, "", follow || path.back() == '/');
@@ -81,14 +84,14 @@ void TreeReader::add(int parent, const std::string& name, const std::string& pat
   Entry entry = describe(status, path);
   entry.type = S_ISDIR(status.st_mode) ? EntryType::Directory : EntryType::File;
   entry.size = S_ISDIR(status.st_mode) ? 0 : static_cast<uint64_t>(status.st_size);
-  add_opened(std::move(fd), std::move(entry));
+  add_opened(std::move(fd), status, std::move(entry));
 }
 
-void TreeReader::add_opened(sys::Fd fd, Entry entry) {
+void TreeReader::add_opened(sys::Fd fd, const struct stat& status, Entry entry) {
   proto::append_entry(headers_, entry);
   ++counts_.entries;
   if (entry.type == EntryType::File) {
-    file_ = std::move(fd);
+    file_ = sys::SparseReader(std::move(fd), status);
     file_path_ = std::move(entry.path);
     return;
   }
@@ -113,15 +116,17 @@ void TreeReader::add_symlink(int parent, const std::string& name, Entry entry) {
 }
 
 bool TreeReader::produce_content(Bytes& out) {
-  const auto got = while_doing("reading " + shown(file_path_),
-                               [&] { return sys::read_some(file_.get(), chunk_).value_or(0); });
-  if (got > 0) {
-    proto::append_chunk(out, ByteView(chunk_).first(got));
-    counts_.bytes += got;
-    return true;
+  const auto piece = while_doing("reading " + shown(file_path_),
+                                 [&] { return file_.next(chunk_, proto::kMaxHole); });
+  counts_.bytes += piece.bytes + piece.hole;
+  if (piece.hole > 0) {
+    proto::append_hole(out, piece.hole);
+  } else if (piece.bytes > 0) {
+    proto::append_chunk(out, ByteView(chunk_).first(piece.bytes));
+  } else {
+    proto::append_content_end(out);
+    file_.reset();
   }
-  proto::append_content_end(out);
-  file_.reset();
   return true;
 }
 

@@ -225,20 +225,26 @@ static bool is_zero(ByteView data) {
          std::memcmp(data.data(), data.data() + 1, data.size() - 1) == 0;
 }
 
-void TreeWriter::write_content(ByteView content) {
-  counts_.bytes += content.size();
+void TreeWriter::count(uint64_t bytes) {
+  counts_.bytes += bytes;
   if (counts_.bytes > options_.max_bytes)
     throw Error(Kind::Exhausted,
                 "the copy is larger than the limit of " + format_size(options_.max_bytes));
-  while_doing("copying to " + shown(file_entry_.path), [&] {
-    hole_at_end_ = content.size() >= kHole && is_zero(content);
-    if (hole_at_end_) {
-      if (::lseek(file_.get(), static_cast<off_t>(content.size()), SEEK_CUR) < 0)
-        throw SystemError(errno, "seeking");
-    } else {
-      sys::write_all(file_.get(), content);
-    }
-  });
+}
+
+void TreeWriter::write_content(ByteView content) {
+  if (content.size() >= kHole && is_zero(content)) return write_hole(content.size());
+  count(content.size());
+  hole_at_end_ = false;
+  while_doing("copying to " + shown(file_entry_.path),
+              [&] { sys::write_all(file_.get(), content); });
+}
+
+void TreeWriter::write_hole(uint64_t length) {
+  count(length);
+  hole_at_end_ = true;
+  if (::lseek(file_.get(), static_cast<off_t>(length), SEEK_CUR) < 0)
+    throw SystemError(errno, "copying to " + shown(file_entry_.path));
 }
 
 void TreeWriter::finish_file() {
@@ -271,6 +277,9 @@ void TreeWriter::take(ByteView data) {
         break;
       case EntryEvent::What::Content:
         write_content(event->content);
+        break;
+      case EntryEvent::What::Hole:
+        write_hole(event->hole);
         break;
       case EntryEvent::What::ContentEnd:
         finish_file();

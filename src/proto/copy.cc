@@ -64,6 +64,13 @@ void append_chunk(Bytes& out, ByteView content) {
   writer.bytes(content);
 }
 
+void append_hole(Bytes& out, uint64_t length) {
+  MVM_ASSERT(length > 0 && length <= kMaxHole);
+  Writer writer(out);
+  writer.u32(kHoleMark);
+  writer.u64(length);
+}
+
 void append_content_end(Bytes& out) { Writer(out).u32(0); }
 void append_tree_end(Bytes& out) { Writer(out).u8(kTreeEnd); }
 
@@ -115,21 +122,40 @@ std::optional<EntryEvent> EntryDecoder::header(ByteView& data) {
   return event;
 }
 
+// Nothing with state_ changed: what the chunk holds comes next.
+std::optional<EntryEvent> EntryDecoder::chunk_length(ByteView& data) {
+  if (!gather(data, 4)) return std::nullopt;
+  chunk_left_ = Reader(held_).u32();
+  held_.clear();
+  if (chunk_left_ == 0) {
+    state_ = State::Header;
+    EntryEvent event;
+    event.what = EntryEvent::What::ContentEnd;
+    return event;
+  }
+  if (chunk_left_ != kHoleMark && chunk_left_ > kMaxChunk) return fault();
+  state_ = chunk_left_ == kHoleMark ? State::Hole : State::Chunk;
+  return std::nullopt;
+}
+
+std::optional<EntryEvent> EntryDecoder::hole(ByteView& data) {
+  if (!gather(data, 8)) return std::nullopt;
+  EntryEvent event;
+  event.what = EntryEvent::What::Hole;
+  event.hole = Reader(held_).u64();
+  held_.clear();
+  if (event.hole == 0 || event.hole > kMaxHole) return fault();
+  state_ = State::ChunkLength;
+  return event;
+}
+
 std::optional<EntryEvent> EntryDecoder::next(ByteView& data) {
   if (state_ == State::Header) return header(data);
   if (state_ == State::ChunkLength) {
-    if (!gather(data, 4)) return std::nullopt;
-    chunk_left_ = Reader(held_).u32();
-    held_.clear();
-    if (chunk_left_ > kMaxChunk) return fault();
-    state_ = State::Chunk;
-    if (chunk_left_ == 0) {
-      state_ = State::Header;
-      EntryEvent event;
-      event.what = EntryEvent::What::ContentEnd;
-      return event;
-    }
+    auto event = chunk_length(data);
+    if (event) return event;
   }
+  if (state_ == State::Hole) return hole(data);
   if (state_ == State::Chunk) {
     if (data.empty()) return std::nullopt;
     EntryEvent event;

@@ -58,15 +58,22 @@ std::optional<Frame> FrameDecoder::next() noexcept {
   return frame;
 }
 
-void append_frame(Bytes& out, uint32_t stream, FrameType type, ByteView payload) {
-  if (payload.size() > kMaxPayload)
-    throw Error(Kind::Exhausted, "a message of " + std::to_string(payload.size()) +
+FrameHead frame_head(uint32_t stream, FrameType type, size_t length) {
+  if (length > kMaxPayload)
+    throw Error(Kind::Exhausted, "a message of " + std::to_string(length) +
                                      " bytes is larger than the protocol's limit of " +
                                      std::to_string(kMaxPayload));
+  FrameHead head;
+  const std::array<uint32_t, 2> words{static_cast<uint32_t>(kFrameOverhead + length), stream};
+  std::memcpy(head.data(), words.data(), sizeof words);
+  head.back() = static_cast<std::byte>(type);
+  return head;
+}
+
+void append_frame(Bytes& out, uint32_t stream, FrameType type, ByteView payload) {
+  const FrameHead head = frame_head(stream, type, payload.size());
   Writer writer(out);
-  writer.u32(static_cast<uint32_t>(kFrameOverhead + payload.size()));
-  writer.u32(stream);
-  writer.u8(static_cast<uint8_t>(type));
+  writer.bytes(head);
   writer.bytes(payload);
 }
 

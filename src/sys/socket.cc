@@ -104,6 +104,21 @@ std::optional<size_t> send_some(int fd, ByteView data) {
   }
 }
 
+std::optional<size_t> send_some(int fd, ByteView first, ByteView second) {
+  // sendmsg does not write through msg_iov.
+  std::array<iovec, 2> parts{iovec{const_cast<std::byte*>(first.data()), first.size()},
+                             iovec{const_cast<std::byte*>(second.data()), second.size()}};
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  while (true) {
+    const ssize_t sent = ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0) return static_cast<size_t>(sent);
+    if (errno == EAGAIN) return std::nullopt;
+    if (errno != EINTR) throw SystemError(errno, "sending");
+  }
+}
+
 PeerCredentials peer_credentials(int fd) {
   ucred credentials{};
   socklen_t length = sizeof credentials;

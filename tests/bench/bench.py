@@ -51,13 +51,13 @@ def main():
 
     short = False
     for name in wanted:
-        value = values.get(name)
-        kind = "at_most" if "at_most" in bounds[name] else "at_least"
-        bound = bounds[name][kind]
+        kind = "at_least" if "at_least" in bounds[name] else "at_most"
+        bound, value = bounds[name][kind], values.get(name)
         if value is None:
             verdict = "not run" if smoke else "short"
         else:
-            verdict = "ok" if smoke or (value <= bound if kind == "at_most" else value >= bound) else "short"
+            kept = value >= bound if kind == "at_least" else value <= bound
+            verdict = "ok" if smoke or kept else "short"
         short = short or verdict == "short"
         row = {"name": name, "value": value, "unit": bounds[name]["unit"], kind: bound, "verdict": verdict}
         if as_json:

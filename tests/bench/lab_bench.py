@@ -16,6 +16,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 MVM = str(ROOT / "build/release/src/mvm")
+STREAM = str(ROOT / "build/release/tests/bench/vsock_stream")
 
 
 def mvm(*arguments):
@@ -41,6 +42,76 @@ def ratio(title, rounds, ours, theirs):
         other.append(theirs())
     print(f"{title}: ours {sorted(round(x) for x in mine)} ms, peer {sorted(round(x) for x in other)} ms", flush=True)
     return statistics.median(mine) / statistics.median(other)
+
+
+def serve_streams(name):
+    """Starts the guest's end of vsock_stream in a sandbox; answers the address of its other end."""
+    mvm("cp", STREAM, f"{name}:/usr/local/bin/vsock_stream")
+    mvm("exec", "--detach", name, "--", "vsock_stream", "serve")
+    return f"unix:{os.environ['MVM_RUNTIME_DIR']}/s/{name}/vsock.sock"
+
+
+def stream(address, way, size):
+    """Milliseconds for `size` bytes over one vsock stream of a sandbox."""
+    done = subprocess.run([STREAM, address, way, str(size)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600,
+                          check=False)
+    if done.returncode != 0:
+        sys.exit(f"vsock_stream {address} {way}: exit {done.returncode}\n{done.stderr}")
+    return float(done.stdout)
+
+
+def vsock_figures(rounds, names):
+    """One stream of a sandbox against one of QEMU's microvm with vhost-vsock: same kernel, memory, CPUs and programs."""
+    figures = {}
+    address = serve_streams("bench")
+    bulk, echoes = (64 << 20, 1000 * 64) if rounds > 1 else (4 << 20, 50 * 64)
+    for name, way, size in (("vsock.to_host_vs_qemu", "to-host", bulk), ("vsock.to_guest_vs_qemu", "to-guest", bulk),
+                            ("vsock.rtt_vs_qemu", "rtt", echoes)):
+        if name not in names:
+            continue
+
+        def ours(way=way, size=size):
+            return stream(address, way, size)
+
+        def theirs(way=way, size=size):
+            return peer("qemu-vsock", os.environ["MVM_KERNEL"], STREAM, way, str(size))
+
+        ours(), theirs()  # the guests are up, memory touched
+        times = ratio(name, rounds, ours, theirs)
+        figures[name] = times if way == "rtt" else 1 / times
+    subprocess.run([str(HERE / "peers/qemu-vsock"), "stop"], check=True)
+    return figures
+
+
+def cp_figures(rounds, names, folder):
+    """Copies into a running sandbox. The speed of one is the inverse of its time, so a ratio of speeds is one of times, upside
+    down."""
+    figures = {}
+    small = pathlib.Path(folder, "small")
+    small.mkdir()
+    for number in range(500 if rounds > 1 else 50):
+        (small / f"file{number}").write_bytes(os.urandom(2000))
+    large = pathlib.Path(folder, "large")
+    large.write_bytes(os.urandom(1 << 20) * (64 if rounds > 1 else 4))
+
+    def copy(source):
+        return peer("mvm", MVM, "cp", "--quiet", str(source), "bench:/root/")
+
+    for name, source in (("cp.large_vs_msb", large), ("cp.small_vs_msb", small)):
+        if name in names:
+            copy(source)
+            figures[name] = 1 / ratio(name, min(rounds, 3), lambda source=source: copy(source),
+                                      lambda source=source: peer("msb", "cp", str(source)))
+    if "cp.large_vs_vsock" in names:
+        size = (1 << 30) if rounds > 1 else (8 << 20)
+        with open(large, "wb") as file:
+            block = os.urandom(1 << 20)
+            for _ in range(size >> 20):
+                file.write(block)
+        address = serve_streams("bench")
+        figures["cp.large_vs_vsock"] = 1 / ratio("cp.large_vs_vsock", min(rounds, 3), lambda: copy(large),
+                                                 lambda: stream(address, "to-guest", size))
+    return figures
 
 
 def run_true():
@@ -143,6 +214,14 @@ def main():
             figures["mem.monitor_idle"] = monitor_rss("bench")
         if "boot.exits" in names:
             figures["boot.exits"] = boot_exits("bench")
+        mvm("rm", "--force", "bench")
+    vsock, cp = ([name for name in names if name.startswith(group)] for group in ("vsock.", "cp."))
+    if vsock or cp:
+        mvm("up", "bench", "--image", "base", "--memory", "256M")
+        if vsock:
+            figures.update(vsock_figures(rounds, vsock))
+        if cp:
+            figures.update(cp_figures(rounds, cp, home))
         mvm("rm", "--force", "bench")
     mvm("daemon", "stop")
     (out / "figures.json").write_text(json.dumps(figures))

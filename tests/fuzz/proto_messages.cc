@@ -53,6 +53,10 @@ std::string read_stream(ByteView data, size_t step, bool& fault) {
           if (event->content.empty() || event->content.size() > kMaxChunk) std::abort();
           out += as_text(event->content);
           break;
+        case EntryEvent::What::Hole:
+          if (event->hole == 0 || event->hole > kMaxHole) std::abort();
+          out += "<" + std::to_string(event->hole) + ">";
+          break;
         case EntryEvent::What::ContentEnd:
           out += "|";
           break;

@@ -20,6 +20,7 @@
 #include "mvm/base/bytes.h"
 #include "mvm/proto/copy.h"
 #include "mvm/sys/fd.h"
+#include "mvm/sys/sparse_reader.h"
 
 namespace mvm::agent {
 
@@ -53,7 +54,7 @@ class TreeReader {
  private:
   struct Level;
   void add(int parent, const std::string& name, const std::string& path, bool follow);
-  void add_opened(sys::Fd fd, proto::Entry entry);
+  void add_opened(sys::Fd fd, const struct stat& status, proto::Entry entry);
   void add_symlink(int parent, const std::string& name, proto::Entry entry);
   void skip(const std::string& path, const char* why);
   bool produce_content(Bytes& out);
@@ -63,7 +64,7 @@ class TreeReader {
   Note note_;
   Bytes headers_;  // found and not yet handed out
   std::vector<Level> levels_;
-  sys::Fd file_;
+  sys::SparseReader file_;
   std::string file_path_;
   Bytes chunk_;
   TreeCounts counts_;
@@ -107,6 +108,8 @@ class TreeWriter {
   void add_symlink(const Place& place, const proto::Entry& entry);
   void begin_file(const Place& place, proto::Entry entry);
   void write_content(ByteView content);
+  void write_hole(uint64_t length);
+  void count(uint64_t bytes);
   void finish_file();
   void leave_to(size_t depth);
   sys::Fd enter(int parent, const std::string& name, const std::string& path) const;

@@ -8,7 +8,9 @@
 // The entry stream, little-endian, without padding:
 //   entry   = u8 type, u32 mode, u32 uid, u32 gid, i64 mtime seconds, u32 mtime nanoseconds,
 //             u64 size, u16 path length, u16 target length, path, target
-//   content = { u32 length (1 to kMaxChunk), bytes }, u32 0        after a file's entry only
+//   content = { chunk | hole }, u32 0        after a file's entry only
+//   chunk   = u32 length (1 to kMaxChunk), bytes
+//   hole    = u32 kHoleMark, u64 length (1 to kMaxHole)      zeros, which need no space
 //   end     = u8 0
 // The path is relative; the first entry's is empty: it is the thing copied itself. A directory
 // comes before what is in it. Content comes in chunks and `size` is a hint, because a file may
@@ -25,6 +27,8 @@
 namespace mvm::proto {
 
 inline constexpr size_t kMaxChunk = 65536;
+inline constexpr uint32_t kHoleMark = 0xffff'ffff;
+inline constexpr uint64_t kMaxHole = uint64_t{1} << 40;  // longer ones are several
 inline constexpr size_t kMaxCopyDepth = 128;  // components of an entry's path
 
 enum class EntryType : uint8_t { File = 1, Directory = 2, Symlink = 3 };
@@ -49,14 +53,16 @@ bool is_tree_path(std::string_view path) noexcept;
 // Encoding; Error{Invalid} where the decoder would refuse it.
 void append_entry(Bytes& out, const Entry& entry);
 void append_chunk(Bytes& out, ByteView content);  // 1 to kMaxChunk bytes
+void append_hole(Bytes& out, uint64_t length);        // 1 to kMaxHole
 void append_content_end(Bytes& out);
 void append_tree_end(Bytes& out);
 
 struct EntryEvent {
-  enum class What { Entry, Content, ContentEnd, TreeEnd };
+  enum class What { Entry, Content, Hole, ContentEnd, TreeEnd };
   What what = What::TreeEnd;
   Entry entry;       // with Entry
   ByteView content;  // with Content; a view into the data given to next()
+  uint64_t hole = 0;  // with Hole: its length
 };
 
 // Takes an entry stream apart, however it was cut into Data frames. Holds at most one entry's
@@ -70,9 +76,11 @@ class EntryDecoder {
   bool finished() const { return state_ == State::Done; }  // the tree's end was seen
 
  private:
-  enum class State { Header, ChunkLength, Chunk, Done, Fault };
+  enum class State { Header, ChunkLength, Chunk, Hole, Done, Fault };
   bool gather(ByteView& data, size_t length);
   std::optional<EntryEvent> header(ByteView& data);
+  std::optional<EntryEvent> chunk_length(ByteView& data);
+  std::optional<EntryEvent> hole(ByteView& data);
   std::optional<EntryEvent> fault();
 
   State state_ = State::Header;

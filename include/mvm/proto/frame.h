@@ -83,8 +83,10 @@ class FrameDecoder {
   std::optional<FrameFault> fault_;
 };
 
-// Appends one frame. A payload above kMaxPayload is Error{Exhausted}: the message is too large to
-// send, for instance an environment of megabytes.
+// One frame. A payload above kMaxPayload is Error{Exhausted}: the message is too large to send, for
+// instance an environment of megabytes.
+using FrameHead = std::array<std::byte, kFrameHeader>;
+FrameHead frame_head(uint32_t stream, FrameType type, size_t length);  // what comes before it
 void append_frame(Bytes& out, uint32_t stream, FrameType type, ByteView payload = {});
 
 // Payloads of the frames that are not CBOR.

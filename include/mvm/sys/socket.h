@@ -33,6 +33,8 @@ std::optional<Fd> accept_connection(int listener);
 // One send(2): a peer that is gone is EPIPE or ECONNRESET, never SIGPIPE. Never blocks, whatever
 // the descriptor's flags: nothing when there is no room.
 std::optional<size_t> send_some(int fd, ByteView data);
+// Two pieces in one go, as if they were one.
+std::optional<size_t> send_some(int fd, ByteView first, ByteView second);
 
 struct PeerCredentials {
   pid_t pid;

@@ -64,6 +64,29 @@ TEST_F(WithAgent, AnswersShortCalls) {
   EXPECT_EQ(info.commands, 0U);
 }
 
+// Six GiB that hold three bytes: holes before, between and behind them.
+TEST_F(WithAgent, CopiesASparseFileAsHolesThereAndBack) {
+  constexpr off_t kGiB = off_t{1} << 30;
+  const sys::Fd fd = sys::open_file(here_ + "/sparse", O_RDWR | O_CREAT | O_EXCL, 0600);
+  for (const off_t at : {kGiB, 2 * kGiB - 1, 5 * kGiB + 12345})
+    sys::pwrite_all(fd.get(), as_bytes("x"), static_cast<uint64_t>(at));
+  ASSERT_EQ(::ftruncate(fd.get(), 6 * kGiB), 0);
+  EXPECT_EQ(put(*connection_, here_ + "/sparse", there_, {}).bytes, uint64_t{6} << 30);
+  EXPECT_EQ(get(*connection_, there_ + "/sparse", here_ + "/back", {}).bytes, uint64_t{6} << 30);
+  for (const std::string& path : {there_ + "/sparse", here_ + "/back"}) {
+    const sys::Fd copy = sys::open_file(path, O_RDONLY);
+    struct stat status{};
+    ASSERT_EQ(::fstat(copy.get(), &status), 0);
+    EXPECT_EQ(status.st_size, 6 * kGiB) << path;
+    EXPECT_LT(status.st_blocks * 512, 1 << 20) << path;
+    for (const off_t at : {kGiB, 2 * kGiB - 1, 5 * kGiB + 12345}) {
+      Bytes around(3);
+      ASSERT_TRUE(sys::pread_exact(copy.get(), around, static_cast<uint64_t>(at - 1)));
+      EXPECT_EQ(as_text(around), std::string_view("\0x\0", 3)) << path << " " << at;
+    }
+  }
+}
+
 // Every kind of thing a tree may hold, there and back again.
 TEST_F(WithAgent, CopiesATreeThereAndBack) {
   const std::string tree = here_ + "/tree";

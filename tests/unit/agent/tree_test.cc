@@ -262,6 +262,17 @@ TEST_F(TreeWriting, KeepsToItsLimitOfBytes) {
   EXPECT_THAT(sys::list_directory(dest_), ElementsAre("fits"));
 }
 
+TEST_F(TreeWriting, CountsHolesAgainstItsLimitOfBytes) {
+  TreeWriteOptions options;
+  options.max_bytes = 1 << 20;
+  Bytes stream;
+  proto::append_entry(stream, entry(EntryType::File, "", 0644));
+  proto::append_hole(stream, 1 << 20);
+  proto::append_hole(stream, 1);
+  EXPECT_EQ(refused(stream, "t", options).kind(), Kind::Exhausted);
+  EXPECT_THAT(sys::list_directory(dest_), IsEmpty());
+}
+
 TEST_F(TreeWriting, LeavesNoHalfFile) {
   sys::write_file_atomic(dest_ + "/x", as_bytes("old"));
   {

@@ -1,5 +1,6 @@
 #include "mvm/proto/copy.h"
 
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,9 @@ static std::vector<std::string> read(EntryDecoder& decoder, ByteView wire, size_
         case EntryEvent::What::Content:
           content += as_text(event->content);
           break;
+        case EntryEvent::What::Hole:
+          content += "<" + std::to_string(event->hole) + ">";
+          break;
         case EntryEvent::What::ContentEnd:
           lines.push_back("content " + content);
           content.clear();
@@ -53,6 +57,7 @@ TEST(EntryDecoder, ReadsATreeHoweverItIsCut) {
   append_entry(wire, file("a"));
   append_chunk(wire, as_bytes("hel"));
   append_chunk(wire, as_bytes("lo"));
+  append_hole(wire, uint64_t{5} << 30);
   append_content_end(wire);
   append_entry(wire, {EntryType::Symlink, 0777, 0, 0, 0, 0, 0, "l", "../../etc/passwd"});
   append_entry(wire, directory("d"));
@@ -60,7 +65,7 @@ TEST(EntryDecoder, ReadsATreeHoweverItIsCut) {
   append_content_end(wire);
   append_tree_end(wire);
   const std::vector<std::string> expected{
-      "entry  -> ",  "entry a -> ",       "content hello", "entry l -> ../../etc/passwd",
+      "entry  -> ",  "entry a -> ",       "content hello<5368709120>", "entry l -> ../../etc/passwd",
       "entry d -> ", "entry d/empty -> ", "content ",      "end"};
   for (const size_t step : {size_t{1}, size_t{7}, wire.size()}) {
     EntryDecoder decoder;
@@ -139,6 +144,15 @@ TEST(EntryDecoder, FaultsOnHostileStreams) {
   EXPECT_TRUE(faults(put(kPathAt, {'/', 'b'})));
   EXPECT_TRUE(faults(put(kPathAt, {'a', 0})));
   EXPECT_TRUE(faults(put(kPathAt + 2, {0x01, 0x00, 0x01, 0x00})));  // a chunk above kMaxChunk
+  for (const uint64_t length : {uint64_t{0}, kMaxHole + 1, UINT64_MAX}) {
+    EXPECT_TRUE(faults([&](Bytes& wire, size_t second) {
+      Bytes hole;
+      append_hole(hole, 1);
+      std::memcpy(hole.data() + 4, &length, sizeof length);
+      wire.insert(wire.begin() + static_cast<std::ptrdiff_t>(second + kPathAt + 2), hole.begin(),
+                  hole.end());
+    })) << length;
+  }
   EXPECT_TRUE(faults([](Bytes& wire, size_t) { wire.push_back(std::byte{0}); }));  // after the end
   EXPECT_TRUE(faults([](Bytes& wire, size_t) { wire = Bytes(1); }));  // a tree of nothing
   // The first entry is the thing itself, and no other is.
