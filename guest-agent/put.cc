@@ -22,6 +22,7 @@ using proto::EntryEvent;
 using proto::EntryType;
 
 static constexpr unsigned kSetId = 06000;
+static constexpr unsigned kPermissions = 07777;
 
 static void require(int result, const std::string& doing) { sys::check(result, doing); }
 
@@ -101,16 +102,19 @@ static std::array<timespec, 2> times_of(const Entry& entry) {
                                             static_cast<long>(entry.mtime_nanoseconds)}};
 }
 
+// What is right already is left alone: each change is a transaction of the file system, and with
+// many small files that is most of the work.
 void Put::set_metadata(int fd, const Entry& entry) {
-  uint32_t mode = entry.mode;
-  if (is_root_) {
-    const uid_t uid = request_.preserve_owner ? entry.uid : owner_.uid;
-    const gid_t gid = request_.preserve_owner ? entry.gid : owner_.gid;
-    require(::fchown(fd, uid, gid), "setting the owner of " + shown(entry.path));
-  }
+  struct stat now{};
+  require(::fstat(fd, &now), "looking at " + shown(entry.path));
+  const uid_t uid = request_.preserve_owner ? entry.uid : owner_.uid;
+  const gid_t gid = request_.preserve_owner ? entry.gid : owner_.gid;
+  const bool change_owner = is_root_ && (now.st_uid != uid || now.st_gid != gid);
+  if (change_owner) require(::fchown(fd, uid, gid), "setting the owner of " + shown(entry.path));
   // A program that is set-id for its owner there must not be so for another owner here.
-  if (!request_.preserve_owner) mode &= ~kSetId;
-  require(::fchmod(fd, mode), "setting the mode of " + shown(entry.path));
+  const uint32_t mode = request_.preserve_owner ? entry.mode : entry.mode & ~kSetId;
+  if (change_owner || (now.st_mode & kPermissions) != mode)
+    require(::fchmod(fd, mode), "setting the mode of " + shown(entry.path));
   const auto times = times_of(entry);
   require(::futimens(fd, times.data()), "setting the time of " + shown(entry.path));
 }
@@ -183,7 +187,8 @@ void Put::begin_file(int parent, const std::string& name, Entry entry) {
   check_replaceable(parent, name, shown(entry.path));
   temporary_ = temporary_name();
   file_ = while_doing("copying to " + shown(entry.path), [&] {
-    return sys::open_at(parent, temporary_, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    return sys::open_at(parent, temporary_, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW,
+                        entry.mode & 0777);
   });
   file_parent_ = parent;
   file_name_ = name;

@@ -1,6 +1,7 @@
 // A socket is polled only for what can be done with it: for input while the guest has room, for
-// output while bytes wait. epoll reports a hang-up whether asked or not, so a socket with nothing
-// to do is taken out of the loop altogether.
+// output while bytes wait. epoll reports a hang-up whether asked or not, so a socket whose input
+// has to wait is taken out of the loop altogether; one whose input has ended stays for just that,
+// since a host program that dies has to be told of.
 #include "host_streams.h"
 
 #include <algorithm>
@@ -89,20 +90,27 @@ size_t HostStreams::write(StreamId id, std::span<const iovec> data) noexcept {
 }
 
 void HostStreams::update_watch(Token token, Stream& stream) {
-  const uint32_t wanted = !stream.open
-                              ? 0U
-                              : (stream.input && !stream.input_ended ? uint32_t{EPOLLIN} : 0U) |
-                                    (stream.output ? uint32_t{EPOLLOUT} : 0U);
-  if (wanted == stream.events) return;
-  stream.events = wanted;
-  if (wanted == 0) {
+  if (!stream.open || (!stream.input && !stream.input_ended && !stream.output)) {
+    stream.events = 0;
     stream.watch.reset();
-  } else if (stream.watch) {
+    return;
+  }
+  const uint32_t wanted = (stream.input && !stream.input_ended ? uint32_t{EPOLLIN} : 0U) |
+                          (stream.output ? uint32_t{EPOLLOUT} : 0U);
+  if (stream.watch && wanted == stream.events) return;
+  stream.events = wanted;
+  if (stream.watch) {
     stream.watch.set_events(wanted);
   } else {
     stream.watch = loop_->watch(stream.socket.get(), wanted,
                                 [this, token](uint32_t events) { on_ready(token, events); });
   }
+}
+
+// Nobody holds the other end: what it sent has been passed on, and what is sent to it is lost.
+void HostStreams::hung_up(Token token) {
+  slot_->with_lock([&] { device_->close(id_of(token)); });
+  streams_.erase(token);
 }
 
 void HostStreams::on_ready(Token token, uint32_t events) {
@@ -112,7 +120,13 @@ void HostStreams::on_ready(Token token, uint32_t events) {
     update_watch(token, *stream);
   }
   handle_events();
-  if (find(token) != nullptr && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read_input(token);
+  if (Stream* stream = find(token);
+      stream != nullptr && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) {
+    if (!stream->input_ended)
+      read_input(token);
+    else if ((events & (EPOLLHUP | EPOLLERR)) != 0 && !stream->output)
+      hung_up(token);
+  }
   handle_events();
 }
 

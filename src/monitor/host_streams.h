@@ -61,6 +61,7 @@ class HostStreams : public virtio::VsockHost {
   void add(virtio::StreamId id, sys::Fd socket, bool open, bool announce);
   void on_ready(Token token, uint32_t events);
   void read_input(Token token);
+  void hung_up(Token token);
   bool read_once(virtio::StreamId id, Stream& stream);
   void handle_event(const virtio::VsockEvent& event);
   void update_watch(Token token, Stream& stream);

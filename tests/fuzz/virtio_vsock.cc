@@ -1,7 +1,9 @@
-// Packets of a guest and calls of an owner in any order against the socket device. Both keep a
-// model of nothing but what they must know; the checks are that every packet to the guest is well
-// formed, that ids are used once, that each stream ends exactly once, and that bytes to the host
-// arrive in order and unchanged.
+// Packets of a guest and calls of an owner in any order against the socket device. Most packets are
+// what a driver that keeps the rules would send next, so that streams live long enough to get
+// somewhere; the others are anything. Both sides keep a model of nothing but what they must know;
+// the checks are that every packet to the guest is well formed and within the credit it gave, that
+// ids are used once, that each stream ends exactly once, and that bytes to the host arrive in order
+// and unchanged.
 
 #include <algorithm>
 #include <map>
@@ -19,6 +21,7 @@ namespace {
 
 constexpr uint32_t kStreams = 4;
 constexpr uint32_t kBuffer = 1024;
+constexpr uint32_t kGuestBuffer = 8192;
 
 const memory::GuestMemory& guest_memory() {
   static const auto memory = memory::GuestMemory::create(test::VsockGuest::kMemory);
@@ -29,6 +32,18 @@ struct Ports {
   uint32_t guest = 0;
   uint32_t host = 0;
   auto operator<=>(const Ports&) const = default;
+};
+
+// What a driver knows of a stream that it believes open.
+struct Talk {
+  bool open = false;
+  bool honest = true;        // nothing but valid packets so far
+  uint32_t sent = 0;         // bytes
+  uint32_t got = 0;          // bytes
+  uint32_t told = 0;         // of got, in the latest header we sent
+  uint32_t host_buffer = 0;  // of the latest header
+  uint32_t host_forwarded = 0;
+  uint32_t shut = 0;  // flags
 };
 
 // Every byte of a stream is a running count, so a lost, repeated or foreign byte shows.
@@ -94,6 +109,7 @@ class Fuzzed {
       MVM_ASSERT(header.source_cid == kHostCid && header.destination_cid == test::VsockGuest::kCid);
       MVM_ASSERT(header.op >= 1 && header.op <= 7);
       const Ports ports{header.destination_port, header.source_port};
+      hear(talks_[ports], packet);
       if (packet.op() == VsockOp::Request) {
         sent_[ports] = 0;
         if (in_.rarely(4))
@@ -104,6 +120,54 @@ class Fuzzed {
       }
       if (packet.op() == VsockOp::Reset) std::erase(ports_, ports);
     }
+  }
+  void hear(Talk& talk, const test::Packet& packet) {
+    if (packet.op() == VsockOp::Request) talk = Talk();
+    talk.open = packet.op() != VsockOp::Reset;
+    talk.got += static_cast<uint32_t>(packet.payload.size());
+    talk.host_buffer = packet.header.buffer;
+    talk.host_forwarded = packet.header.forwarded;
+    // The device keeps to the credit that it was given, whatever else happens.
+    MVM_ASSERT(!talk.honest || packet.op() != VsockOp::ReadWrite ||
+               talk.got - talk.told <= kGuestBuffer);
+  }
+  // The next packet of a driver that keeps the rules.
+  void valid_packet() {
+    if (guest_.tx().free_descriptors() < 4) return guest_.kick();
+    const Ports ports = some_ports();
+    Talk& talk = talks_[ports];
+    VsockOp op = VsockOp::Request;
+    std::string payload;
+    uint32_t flags = 0;
+    if (!talk.open) {
+      const bool honest = talk.honest;  // what was sent before may still be on its way
+      talk = Talk();
+      talk.honest = honest;
+      sent_[ports] = 0;
+      note(ports);
+    } else if (in_.rarely(12)) {
+      op = VsockOp::Shutdown;
+      flags = talk.shut |= 1 + in_.below(3);
+    } else if (in_.rarely(3) || (talk.shut & kVsockNoSend) != 0) {
+      op = in_.rarely(3) ? VsockOp::CreditRequest : VsockOp::CreditUpdate;
+    } else {
+      op = VsockOp::ReadWrite;
+      const uint32_t credit = talk.host_buffer - (talk.sent - talk.host_forwarded);
+      payload.resize(credit <= kBuffer ? std::min(credit, 1 + in_.below(400)) : 0);
+      uint8_t next = sent_[ports];
+      for (char& c : payload) c = static_cast<char>(next++);
+      sent_[ports] = next;
+      talk.sent += static_cast<uint32_t>(payload.size());
+    }
+    auto header = guest_.header(ports.guest, ports.host, op);
+    header.buffer = kGuestBuffer;
+    header.forwarded = talk.told = talk.got;
+    header.flags = flags;
+    header.length = static_cast<uint32_t>(payload.size());
+    std::vector<uint32_t> cuts;
+    if (in_.rarely(4)) cuts.push_back(1 + in_.below(60));
+    guest_.queue_packet(header, payload, cuts);
+    if (!in_.rarely(4)) guest_.kick();
   }
   void note(Ports ports) {
     if (std::find(ports_.begin(), ports_.end(), ports) == ports_.end()) ports_.push_back(ports);
@@ -116,6 +180,7 @@ class Fuzzed {
   void guest_packet() {
     if (guest_.tx().free_descriptors() < 4) return guest_.kick();
     const Ports ports = some_ports();
+    talks_[ports].honest = false;
     auto op = static_cast<VsockOp>(in_.rarely(16) ? in_.u16() : 1 + in_.below(7));
     auto header = guest_.header(ports.guest, ports.host, op);
     header.buffer = in_.rarely(4) ? in_.u32() : 4096;
@@ -204,7 +269,7 @@ class Fuzzed {
         guest_.kick();
         break;
       default:
-        guest_packet();
+        in_.rarely(4) ? guest_packet() : valid_packet();
     }
   }
 
@@ -216,7 +281,8 @@ class Fuzzed {
   test::VsockGuest guest_{guest_memory(), device_};
   std::vector<StreamId> ids_;
   std::vector<Ports> ports_;
-  std::map<Ports, uint8_t> sent_;
+  std::map<Ports, uint8_t> sent_;  // the running count, of streams of either kind
+  std::map<Ports, Talk> talks_;
 };
 
 }

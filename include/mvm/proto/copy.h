@@ -29,7 +29,7 @@ namespace mvm::proto {
 inline constexpr size_t kMaxChunk = 65536;
 inline constexpr uint32_t kHoleMark = 0xffff'ffff;
 inline constexpr uint64_t kMaxHole = uint64_t{1} << 40;  // longer ones are several
-inline constexpr size_t kMaxCopyDepth = 128;  // components of an entry's path
+inline constexpr size_t kMaxCopyDepth = 128;             // components of an entry's path
 
 enum class EntryType : uint8_t { File = 1, Directory = 2, Symlink = 3 };
 
@@ -53,15 +53,15 @@ bool is_tree_path(std::string_view path) noexcept;
 // Encoding; Error{Invalid} where the decoder would refuse it.
 void append_entry(Bytes& out, const Entry& entry);
 void append_chunk(Bytes& out, ByteView content);  // 1 to kMaxChunk bytes
-void append_hole(Bytes& out, uint64_t length);        // 1 to kMaxHole
+void append_hole(Bytes& out, uint64_t length);    // 1 to kMaxHole
 void append_content_end(Bytes& out);
 void append_tree_end(Bytes& out);
 
 struct EntryEvent {
   enum class What { Entry, Content, Hole, ContentEnd, TreeEnd };
   What what = What::TreeEnd;
-  Entry entry;       // with Entry
-  ByteView content;  // with Content; a view into the data given to next()
+  Entry entry;        // with Entry
+  ByteView content;   // with Content; a view into the data given to next()
   uint64_t hole = 0;  // with Hole: its length
 };
 

@@ -64,9 +64,14 @@ TEST(EntryDecoder, ReadsATreeHoweverItIsCut) {
   append_entry(wire, file("d/empty"));
   append_content_end(wire);
   append_tree_end(wire);
-  const std::vector<std::string> expected{
-      "entry  -> ",  "entry a -> ",       "content hello<5368709120>", "entry l -> ../../etc/passwd",
-      "entry d -> ", "entry d/empty -> ", "content ",      "end"};
+  const std::vector<std::string> expected{"entry  -> ",
+                                          "entry a -> ",
+                                          "content hello<5368709120>",
+                                          "entry l -> ../../etc/passwd",
+                                          "entry d -> ",
+                                          "entry d/empty -> ",
+                                          "content ",
+                                          "end"};
   for (const size_t step : {size_t{1}, size_t{7}, wire.size()}) {
     EntryDecoder decoder;
     EXPECT_EQ(read(decoder, wire, step), expected) << step;

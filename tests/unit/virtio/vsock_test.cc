@@ -286,6 +286,57 @@ TEST_F(VsockTest, GivesTheBufferBackWhenThereWasNothingToSend) {
   EXPECT_EQ(guest.received().at(0).payload, "now");
 }
 
+TEST_F(VsockTest, OneReadFillsSeveralBuffersAndGivesBackTheOthers) {
+  const StreamId id = connect();
+  guest.received();
+  constexpr size_t kRoom = 4096 - sizeof(VsockHeader);
+  const std::string data = pattern(2 * kRoom + 100);
+  EXPECT_EQ(send_to_guest(id, data), data.size());
+  auto packets = guest.received();
+  ASSERT_EQ(packets.size(), 3U);
+  EXPECT_EQ(packets[0].payload + packets[1].payload + packets[2].payload, data);
+  EXPECT_EQ(packets[1].payload.size(), kRoom);
+  EXPECT_EQ(guest.queues()[0]->in_flight(), 0U);
+  // What came back is used next, in order.
+  EXPECT_EQ(send_to_guest(id, "next"), 4U);
+  EXPECT_EQ(guest.received().at(0).payload, "next");
+}
+
+TEST_F(VsockTest, RoomIsNoMoreThanWasAskedFor) {
+  const StreamId id = connect();
+  for (const size_t most : {size_t{1}, size_t{4096}, size_t{10'000}}) {
+    size_t total = 0;
+    for (const iovec& segment : device.begin_rx(id, most)) total += segment.iov_len;
+    EXPECT_EQ(total, most);
+    device.commit_rx(id, 0);
+  }
+}
+
+TEST_F(VsockTest, CreditBoundsAllBuffersTogether) {
+  const StreamId id = connect();
+  guest.received();
+  auto update = guest.header(kAgentPort, host_port, VsockOp::CreditUpdate);
+  update.buffer = 5000;
+  guest.send(update);
+  EXPECT_EQ(send_to_guest(id, pattern(9000)), 5000U);
+  const auto packets = guest.received();
+  ASSERT_EQ(packets.size(), 3U);  // the last asks for credit
+  EXPECT_EQ(packets[0].payload.size() + packets[1].payload.size(), 5000U);
+}
+
+TEST_F(VsockTest, ABadBufferBehindGoodOnesIsAFault) {
+  const StreamId id = connect();
+  device.take_effects();
+  while (!device.begin_rx(id, 1).empty()) device.commit_rx(id, 1);
+  guest.received();
+  guest.post(2);
+  guest.post(1, {sizeof(VsockHeader)});
+  EXPECT_FALSE(device.begin_rx(id).empty());
+  EXPECT_EQ(device.take_effects().fault, QueueFault::BufferTooSmall);
+  device.commit_rx(id, 10);
+  EXPECT_EQ(guest.received().at(0).payload.size(), 10U);
+}
+
 TEST_F(VsockTest, PeerCreditIsRespectedToTheByte) {
   ASSERT_TRUE(device.open(kAgentPort));
   host_port = guest.received().at(0).header.source_port;
