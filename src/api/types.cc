@@ -87,6 +87,8 @@ void describe(Io& io, T& value) {
     io("disk", value.disk);
     io("disk_bandwidth", value.disk_bandwidth);
     io("disk_iops", value.disk_iops);
+    io("huge_pages", value.huge_pages);
+    io("watchdog_ms", value.watchdog_ms);
     io("env", value.env);
     io("workdir", value.workdir);
     io("user", value.user);
@@ -118,6 +120,7 @@ void describe(Io& io, T& value) {
     io("ephemeral", value.ephemeral);
     io("control_socket", value.control_socket);
     io("console_log", value.console_log);
+    io("memory_use", value.memory_use);
     if constexpr (!std::is_const_v<T>) {
       const auto known = state_from_name(state);
       if (!known) bad_json("sandbox.state", "unknown state \"" + printable(state) + "\"");
@@ -125,6 +128,14 @@ void describe(Io& io, T& value) {
       value.sandbox_pid = pids.sandbox;
       value.monitor_pid = pids.monitor;
     }
+  } else if constexpr (std::is_same_v<Plain, MemoryUse>) {
+    io("resident", value.resident);
+    io("guest_total", value.guest_total);
+    io("guest_free", value.guest_free);
+    io("guest_available", value.guest_available);
+    io("guest_caches", value.guest_caches);
+    io("balloon", value.balloon);
+    io("released", value.released);
   } else if constexpr (std::is_same_v<Plain, Pids>) {
     io("sandbox", value.sandbox);
     io("monitor", value.monitor);

@@ -8,6 +8,7 @@
 #include "mvm/cli/actions.h"
 
 #include "json_text.h"
+#include "memory_use.h"
 #include "progress.h"
 #include "settings.h"
 
@@ -147,7 +148,8 @@ int ps(Context& context, const Arguments& arguments) {
 }
 
 int inspect(Context& context, const Arguments& arguments) {
-  const Sandbox sandbox = context.service().sandbox(sandbox_name(arguments));
+  Sandbox sandbox = context.service().sandbox(sandbox_name(arguments));
+  if (sandbox.state == SandboxState::Running) sandbox.memory_use = memory_use(sandbox);
   const std::string document = api::encode(sandbox);
   context.console.out(arguments.flag("json") ? document + '\n' : json_pretty(document));
   return kFine;

@@ -77,6 +77,8 @@ api::SandboxSpec spec_of(const config::Settings& settings) {
   spec.labels = settings.labels;
   if (settings.cpus) spec.cpus = static_cast<uint32_t>(*settings.cpus);
   if (settings.memory) spec.memory = *settings.memory;
+  spec.huge_pages = settings.huge_pages.value_or(false);
+  spec.watchdog_ms = settings.watchdog_ms.value_or(0);
   if (settings.disk) spec.disk = *settings.disk;
   spec.disk_bandwidth = settings.disk_bandwidth.value_or(0);
   spec.disk_iops = settings.disk_iops.value_or(0);

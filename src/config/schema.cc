@@ -79,9 +79,14 @@ constexpr std::array kKeys = {
         "image. `mvm doctor` lists them."},
     Key{"", "cpus", Type::Integer, &S::cpus, "1", "", 1, 32, 1, nullptr, "--cpus", "MVM_CPUS",
         "Virtual CPUs."},
-    Key{"", "mem", Type::Size, &S::memory, "512M", "", 64 * kMiB, 512 * kGiB, kMiB, nullptr,
+    Key{"", "mem", Type::Size, &S::memory, "512M", "", 64 * kMiB, 64 * kGiB, kMiB, nullptr,
         "--memory", "MVM_MEM",
         "Memory of the sandbox, in whole MiB. The host gives it as it is touched."},
+    Key{"", "huge_pages", Type::Boolean, &S::huge_pages, "false", "", 0, 0, 1, nullptr,
+        "--huge-pages", "",
+        "Take the memory from the host's reserve of 2 MiB pages (vm.nr_hugepages), all of it at "
+        "the "
+        "start. None of it goes back before the sandbox ends."},
     Key{"", "disk", Type::Size, &S::disk, "8G", "", 64 * kMiB, 16 * kTiB, kMiB, nullptr,
         "--disk-size", "MVM_DISK",
         "Most that the sandbox may write over its image, in whole MiB. The host's file grows as "
@@ -110,6 +115,10 @@ constexpr std::array kKeys = {
     Key{"sandbox", "boot_timeout", Type::Duration, &S::boot_timeout_ms, "60s", "", 1000, 3'600'000,
         1, nullptr, "--boot-timeout", "MVM_BOOT_TIMEOUT",
         "How long the sandbox may take to answer after its start."},
+    Key{"sandbox", "watchdog", Type::Duration, &S::watchdog_ms, "", "off", 5000, 86'400'000, 1,
+        nullptr, "--watchdog", "",
+        "End the sandbox when nothing in it has answered for so long, as when its kernel hangs. Be "
+        "generous: a busy host is slow, not hung."},
 };
 
 constexpr std::string_view kNoNetwork = "a sandbox of this version of mvm has no network at all";

@@ -77,10 +77,18 @@ void complete_spec(api::SandboxSpec& spec, const store::Image& image) {
   if (spec.cpus < 1 || spec.cpus > api::kMaxCpus)
     invalid("sandbox.cpus: must be 1 to " + std::to_string(api::kMaxCpus));
   constexpr uint64_t kPage = 4096;
-  if (spec.memory < api::kMinMemory || spec.memory > host_memory())
+  const uint64_t most_memory = std::min(api::kMaxMemory, host_memory());
+  if (spec.memory < api::kMinMemory || spec.memory > most_memory)
     invalid("sandbox.memory: must be " + format_size(api::kMinMemory) + " to " +
-            format_size(host_memory()) + " on this host");
+            format_size(most_memory) + " on this host");
   spec.memory -= spec.memory % kPage;
+  if (spec.huge_pages && spec.memory % api::kHugePage != 0)
+    invalid("sandbox.memory: with huge_pages it must be a multiple of " +
+            format_size(api::kHugePage));
+  if (spec.watchdog_ms != 0 &&
+      (spec.watchdog_ms < api::kMinWatchdogMs || spec.watchdog_ms > api::kMaxWatchdogMs))
+    invalid("sandbox.watchdog_ms: must be 0 or " + std::to_string(api::kMinWatchdogMs) + " to " +
+            std::to_string(api::kMaxWatchdogMs));
   const uint64_t most_disk = std::min(api::kMaxDisk, image::kMaxOverlay);
   if (spec.disk < api::kMinDisk || spec.disk > most_disk)
     invalid("sandbox.disk: must be " + format_size(api::kMinDisk) + " to " +
@@ -152,6 +160,8 @@ static proto::SandboxConfig config_of(const Record& record, const store::Image& 
   config.memory = spec.memory;
   config.disk_bandwidth = spec.disk_bandwidth;
   config.disk_iops = spec.disk_iops;
+  config.huge_pages = spec.huge_pages;
+  config.watchdog_ms = spec.watchdog_ms;
   // A kernel that loads modules has its virtio console among them, too late for early output.
   config.kernel_console = kernel.modules.empty() ? "hvc0" : "ttyS0";
   config.boot_timeout_ms = spec.boot_timeout_ms;

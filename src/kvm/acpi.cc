@@ -44,6 +44,7 @@ static Bytes dsdt(const MachineDescription& machine) {
   Bytes devices;
   uint32_t number = 0;
   for (const auto& device : machine.devices) {
+    MVM_ASSERT(device.gsi < layout::kIoApicPins);
     std::string segment = "VIO0";
     segment[2] = static_cast<char>('A' + number / 10);
     segment[3] = static_cast<char>('0' + number % 10);
@@ -76,6 +77,7 @@ static Bytes dsdt(const MachineDescription& machine) {
 }
 
 static Bytes madt(uint32_t cpus) {
+  MVM_ASSERT(cpus >= 1 && cpus <= layout::kMaxCpus);
   Bytes body;
   Writer writer(body);
   writer.u32(static_cast<uint32_t>(layout::kLocalApic));

@@ -208,6 +208,11 @@ void Vcpu::set_msrs(std::span<const std::pair<uint32_t, uint64_t>> msrs) {
               "this host's KVM does not take MSR 0x" + hex(std::as_bytes(std::span(&refused, 1))));
 }
 
+uint32_t Vcpu::tsc_khz() const {
+  const int khz = ::ioctl(fd_.get(), KVM_GET_TSC_KHZ, 0);
+  return khz > 0 ? static_cast<uint32_t>(khz) : 0;
+}
+
 void Vcpu::set_lapic_pins() {
   constexpr size_t kLint0 = 0x350, kLint1 = 0x360;
   constexpr uint32_t kDeliveryMode = 7U << 8, kExtInt = 7U << 8, kNmi = 4U << 8;
@@ -322,7 +327,11 @@ Exit Vcpu::run() {
   constexpr int kMaxOutOfMemory = 1000;
   int out_of_memory = 0;
   while (::ioctl(fd_.get(), KVM_RUN, 0) != 0) {
-    if (errno == EINTR) return {.reason = ExitReason::Interrupted};
+    if (errno == EINTR) {
+      // A request is done with. One that comes after this line is for the next run.
+      __atomic_store_n(&run->immediate_exit, uint8_t{0}, __ATOMIC_SEQ_CST);
+      return {.reason = ExitReason::Interrupted};
+    }
     // Linux 6.12 and 6.13 say ENOMEM under pressure and mean "again"; others mean it.
     const bool again = errno == EAGAIN || (errno == ENOMEM && ++out_of_memory < kMaxOutOfMemory);
     if (!again) throw SystemError(errno, "running a vCPU");

@@ -3,33 +3,60 @@
 #include "mvm/memory/guest_memory.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <string>
 
+#include <linux/mman.h>
 #include <sys/mman.h>
 
-#include "mvm/base/checked.h"
 #include "mvm/base/error.h"
+#include "mvm/base/text.h"
+#include "mvm/sys/error.h"
 
 namespace mvm::memory {
 
-GuestMemory GuestMemory::create(uint64_t size) {
-  if (size == 0 || size % kPageSize != 0)
-    throw Error(Kind::Invalid,
-                "guest memory must be a multiple of " + std::to_string(kPageSize) + " bytes");
+// What the host gives as it is touched. The mapping has room to begin at a huge page's boundary, as
+// the guest's addresses do: else neither the host's page tables nor the guest's can use one.
+static sys::Mapping map_anonymous(uint64_t length) {
+  auto mapping = sys::Mapping::map(-1, 0, length + kHugePageSize, PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_NORESERVE);
+  // A hint, so its result does not matter.
+  ::madvise(mapping.data(), mapping.size(), MADV_HUGEPAGE);
+  return mapping;
+}
+
+// Without MAP_NORESERVE the kernel sets the pages aside here and now, or refuses: the guest cannot
+// meet an empty reserve (SIGBUS) later.
+static sys::Mapping map_huge_pages(uint64_t length) {
+  try {
+    return sys::Mapping::map(-1, 0, length, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_HUGETLB | MAP_HUGE_2MB);
+  } catch (const SystemError& error) {
+    if (error.errno_value() != ENOMEM) throw;
+    throw Error(Kind::Exhausted,
+                "the host's reserve of 2 MiB pages is short of the " + format_size(length) +
+                    " that the sandbox asks for (HugePages_Free less HugePages_Rsvd in "
+                    "/proc/meminfo); raise vm.nr_hugepages, or do without huge_pages");
+  }
+}
+
+GuestMemory GuestMemory::create(uint64_t size, Backing backing) {
+  const bool huge = backing == Backing::HugePages;
+  const uint64_t page = huge ? kHugePageSize : kPageSize;
+  if (size > kMaxGuestMemory)
+    throw Error(Kind::Invalid, "guest memory can be " + format_size(kMaxGuestMemory) + " at most");
+  if (size == 0 || size % page != 0)
+    throw Error(Kind::Invalid, "guest memory must be a multiple of " + format_size(page) +
+                                   (huge ? " where it is made of huge pages" : ""));
   GuestMemory memory;
   memory.size_ = size;
-  const auto add = [&memory](uint64_t start, uint64_t length) {
-    // Room to begin at a huge page's boundary, as the guest's addresses do: else neither the host's
-    // page tables nor the guest's can use one.
-    const auto reserved = checked_add<uint64_t>(length, kHugePageSize);
-    if (!reserved) throw Error(Kind::Invalid, "guest memory is larger than an address space");
-    auto mapping =
-        sys::Mapping::map(-1, 0, *reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE);
+  memory.backing_ = backing;
+  const auto add = [&](uint64_t start, uint64_t length) {
+    auto mapping = huge ? map_huge_pages(length) : map_anonymous(length);
     const auto misaligned = reinterpret_cast<uintptr_t>(mapping.data()) % kHugePageSize;
     std::byte* host = mapping.data() + (kHugePageSize - misaligned) % kHugePageSize;
-    // A guest's memory has no place in a core file. Hints both, so their results do not matter.
+    // A guest's memory has no place in a core file. A hint, too.
     ::madvise(mapping.data(), mapping.size(), MADV_DONTDUMP);
-    ::madvise(mapping.data(), mapping.size(), MADV_HUGEPAGE);
     memory.mappings_.push_back(std::move(mapping));
     memory.regions_.push_back({GuestAddress{start}, length, host});
   };

@@ -33,7 +33,9 @@ Machine::Machine(loop::Loop& loop, const proto::MonitorConfig& config, MonitorFd
     : loop_(&loop),
       handlers_(std::move(handlers)),
       kvm_(take(fds, MonitorFd::Kvm)),
-      memory_(memory::GuestMemory::create(config.memory)),
+      memory_(memory::GuestMemory::create(config.memory, config.huge_pages
+                                                             ? memory::Backing::HugePages
+                                                             : memory::Backing::Anonymous)),
       loading_(std::async(std::launch::async,
                           [this, kernel = take(fds, MonitorFd::Kernel),
                            initramfs = take(fds, MonitorFd::Initramfs)] {
@@ -49,6 +51,8 @@ Machine::Machine(loop::Loop& loop, const proto::MonitorConfig& config, MonitorFd
       streams_(loop, [this](HostStreams::Token stream,
                             uint32_t port) { handlers_.on_guest_connect(stream, port); }),
       vsock_({}, streams_),
+      balloon_(loop, memory_,
+               [this](const proto::MemoryUse& use) { handlers_.on_memory_use(use); }),
       serial_interrupt_(sys::event_fd()),
       serial_([this](ByteView output) { log_.write(output); },
               [this] { sys::signal_event(serial_interrupt_.get()); }) {
@@ -72,6 +76,7 @@ Machine::Machine(loop::Loop& loop, const proto::MonitorConfig& config, MonitorFd
                                     streams_.handle_events();
                                   }));
   serve_on_loop(add_device(rng_));
+  balloon_.attach(add_device(balloon_.device()));
   serve_on_loop(add_device(console_));
   if (config.serial) vm_.add_irqfd(serial_interrupt_.get(), layout::kSerialGsi);
 
@@ -99,6 +104,8 @@ DeviceSlot& Machine::add_device(virtio::Device& device) {
   // Lines below 5 and the one that ACPI traditionally uses stay free.
   uint32_t gsi = layout::kFirstGsi + number;
   if (gsi >= layout::kAcpiGsi) ++gsi;
+  if (gsi >= layout::kIoApicPins)
+    throw Error(Kind::Exhausted, "the machine has no interrupt line left for another device");
   DeviceSlot& slot =
       *slots_.emplace_back(std::make_unique<DeviceSlot>(memory_, device, address, gsi));
   vm_.add_irqfd(slot.irq_fd(), gsi);
@@ -128,7 +135,8 @@ void Machine::make_vcpus(const proto::MonitorConfig& config, const kvm::Vcpu::En
   for (uint32_t index = 0; index < config.cpus; ++index) {
     auto& thread = *vcpus_.emplace_back(std::make_unique<VcpuThread>(vm_.create_vcpu(index, kvm_)));
     // CPUID first: since Linux 6.13 it decides which MSRs exist.
-    thread.vcpu.set_cpuid(kvm::guest_cpuid(supported, {.cpu = index, .cpus = config.cpus}));
+    thread.vcpu.set_cpuid(kvm::guest_cpuid(supported, {.cpu = index, .cpus = config.cpus},
+                                           thread.vcpu.tsc_khz()));
     thread.vcpu.set_msrs(msrs);
     thread.vcpu.set_lapic_pins();
     // The others wait for the first to send them their start-up interrupt.

@@ -23,6 +23,7 @@
 #include "mvm/proto/monitor.h"
 #include "mvm/virtio/console.h"
 
+#include "balloon.h"
 #include "console_log.h"
 #include "device_slot.h"
 #include "disk.h"
@@ -41,6 +42,8 @@ class Machine {
     std::function<void()> on_running;
     // On the loop's thread, once.
     std::function<void(proto::EndCause, const std::string& detail)> on_end;
+    // On the loop's thread: the answer of MemoryBalloon::ask().
+    std::function<void(const proto::MemoryUse&)> on_memory_use;
   };
 
   // Loads the kernel, describes the devices, makes the vCPUs. Throws Error saying what the host or
@@ -51,6 +54,7 @@ class Machine {
   void start();
 
   HostStreams& streams() { return streams_; }
+  MemoryBalloon& balloon() { return balloon_; }
   // Exits by reason, ours ("user.…") and KVM's own.
   kvm::Counters counters() const;
   // What the guest has printed up to now is in the log.
@@ -102,6 +106,7 @@ class Machine {
   virtio::Rng rng_;
   HostStreams streams_;
   virtio::Vsock vsock_;
+  MemoryBalloon balloon_;
   std::vector<std::unique_ptr<Disk>> disks_;
   std::vector<std::unique_ptr<DeviceSlot>> slots_;
   std::vector<loop::Watch> watches_;

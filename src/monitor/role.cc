@@ -59,6 +59,10 @@ static void run(sys::Fd socket, const proto::MonitorConfig& config, MonitorFds f
             control->send(event);
             break;
           }
+          case proto::MonitorRequestKind::Memory:
+            if (request.balloon) machine->balloon().set_target(*request.balloon);
+            machine->balloon().ask();
+            break;
           case proto::MonitorRequestKind::Stop:
             machine->flush_console();
             control->send(ended(proto::EndCause::Stopped, ""));
@@ -88,6 +92,12 @@ static void run(sys::Fd socket, const proto::MonitorConfig& config, MonitorFds f
                             // The other threads are in the kernel or in the guest; there is nothing
                             // to put in order.
                             ::_exit(0);
+                          },
+                          [&](const proto::MemoryUse& use) {
+                            proto::MonitorEvent event;
+                            event.kind = proto::MonitorEventKind::Memory;
+                            event.memory = use;
+                            control->send(event);
                           }});
   } catch (const Error& error) {
     control->send(ended(proto::EndCause::Failed, error.message()));

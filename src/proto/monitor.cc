@@ -6,6 +6,7 @@ namespace mvm::proto {
 
 static constexpr size_t kMaxText = 4096;
 static constexpr size_t kMaxCounters = 256;
+static constexpr uint64_t kLeastMemory = uint64_t{1} << 20;
 
 Bytes MonitorConfig::encode() const {
   Bytes out;
@@ -13,6 +14,7 @@ Bytes MonitorConfig::encode() const {
     MapWriter map(out);
     map.unsigned_integer("cpus", cpus);
     map.unsigned_integer("memory", memory);
+    map.boolean("huge_pages", huge_pages);
     map.string("cmdline", cmdline);
     map.boolean("serial", serial);
     map.unsigned_integer("disk_bandwidth", disk_bandwidth);
@@ -29,6 +31,8 @@ std::optional<MonitorConfig> MonitorConfig::decode(ByteView data) {
       config.cpus = static_cast<uint32_t>(in.unsigned_integer(UINT32_MAX));
     } else if (field.is("memory")) {
       config.memory = in.unsigned_integer();
+    } else if (field.is("huge_pages")) {
+      config.huge_pages = in.boolean();
     } else if (field.is("cmdline")) {
       config.cmdline = in.string(kMaxText);
     } else if (field.is("serial")) {
@@ -41,7 +45,8 @@ std::optional<MonitorConfig> MonitorConfig::decode(ByteView data) {
       field.skip();
     }
   }
-  if (!in || !in.at_end() || config.memory == 0) return std::nullopt;
+  if (!in || !in.at_end() || config.memory < kLeastMemory) return std::nullopt;
+  if (config.cpus < 1 || config.cpus > kMaxMachineCpus) return std::nullopt;
   return config;
 }
 
@@ -53,6 +58,7 @@ Bytes MonitorRequest::encode() const {
     map.unsigned_integer("port", port);
     map.unsigned_integer("stream", stream);
     map.boolean("announce", announce);
+    if (balloon) map.unsigned_integer("balloon", *balloon);
   }
   return out;
 }
@@ -63,7 +69,7 @@ std::optional<MonitorRequest> MonitorRequest::decode(ByteView data) {
   CborReader in(data);
   for (Fields field(in); field.next();) {
     if (field.is("kind")) {
-      constexpr auto kLast = static_cast<uint64_t>(MonitorRequestKind::Stop);
+      constexpr auto kLast = static_cast<uint64_t>(MonitorRequestKind::Memory);
       request.kind = static_cast<MonitorRequestKind>(in.unsigned_integer(kLast));
       has_kind = true;
     } else if (field.is("port")) {
@@ -72,6 +78,8 @@ std::optional<MonitorRequest> MonitorRequest::decode(ByteView data) {
       request.stream = in.unsigned_integer();
     } else if (field.is("announce")) {
       request.announce = in.boolean();
+    } else if (field.is("balloon")) {
+      request.balloon = in.unsigned_integer();
     } else {
       field.skip();
     }
@@ -95,6 +103,7 @@ Bytes MonitorEvent::encode() const {
       list.string(name);
       list.unsigned_integer(value);
     }
+    if (kind == MonitorEventKind::Memory) map.field("memory").raw(memory.encode());
   }
   return out;
 }
@@ -105,7 +114,7 @@ std::optional<MonitorEvent> MonitorEvent::decode(ByteView data) {
   CborReader in(data);
   for (Fields field(in); field.next();) {
     if (field.is("kind")) {
-      constexpr auto kLast = static_cast<uint64_t>(MonitorEventKind::Ended);
+      constexpr auto kLast = static_cast<uint64_t>(MonitorEventKind::Memory);
       event.kind = static_cast<MonitorEventKind>(in.unsigned_integer(kLast));
       has_kind = true;
     } else if (field.is("port")) {
@@ -123,6 +132,10 @@ std::optional<MonitorEvent> MonitorEvent::decode(ByteView data) {
         const auto name = in.string(kMaxText);
         event.counters.emplace_back(name, in.unsigned_integer());
       }
+    } else if (field.is("memory")) {
+      const auto memory = MemoryUse::decode(in.skip());
+      if (!memory) return std::nullopt;
+      event.memory = *memory;
     } else {
       field.skip();
     }

@@ -7,6 +7,7 @@ namespace mvm::proto {
 static constexpr size_t kMaxText = 4096;
 static constexpr size_t kMaxEnv = 4096;
 static constexpr size_t kMaxEnvText = 128 * 1024;
+static constexpr uint64_t kMaxWatchdogMs = uint64_t{24} * 3600 * 1000;
 
 Bytes SandboxConfig::encode() const {
   Bytes out;
@@ -19,6 +20,8 @@ Bytes SandboxConfig::encode() const {
     map.unsigned_integer("memory", memory);
     map.unsigned_integer("disk_bandwidth", disk_bandwidth);
     map.unsigned_integer("disk_iops", disk_iops);
+    map.boolean("huge_pages", huge_pages);
+    map.unsigned_integer("watchdog_ms", watchdog_ms);
     map.string("kernel_console", kernel_console);
     map.string("kernel_arguments", kernel_arguments);
     map.unsigned_integer("boot_timeout_ms", boot_timeout_ms);
@@ -52,6 +55,10 @@ std::optional<SandboxConfig> SandboxConfig::decode(ByteView data) {
       config.disk_bandwidth = in.unsigned_integer();
     } else if (field.is("disk_iops")) {
       config.disk_iops = in.unsigned_integer();
+    } else if (field.is("huge_pages")) {
+      config.huge_pages = in.boolean();
+    } else if (field.is("watchdog_ms")) {
+      config.watchdog_ms = in.unsigned_integer(kMaxWatchdogMs);
     } else if (field.is("kernel_console")) {
       config.kernel_console = in.string(kMaxText);
     } else if (field.is("kernel_arguments")) {

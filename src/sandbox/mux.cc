@@ -224,12 +224,14 @@ void Mux::set_agent(sys::Fd fd) {
   agent_->send(proto::kConnectionStream, FrameType::Hello, hello("sandbox"));
 }
 
-void Mux::tell_agent(ByteView request) {
+void Mux::tell_agent(ByteView request) { ask_agent(request, {}); }
+
+void Mux::ask_agent(ByteView request, std::function<void()> answered) {
   if (!agent_ready_) return;
   do {
     ++next_stream_;
   } while (next_stream_ == proto::kConnectionStream || agent_streams_.contains(next_stream_));
-  agent_streams_[next_stream_].client = 0;
+  agent_streams_[next_stream_].answered = std::move(answered);
   agent_->send(next_stream_, FrameType::Request, request);
 }
 
@@ -289,7 +291,9 @@ void Mux::on_agent_frame(const Frame& frame) {
     case FrameType::End: {
       const ClientId id = from.client;
       const uint32_t stream = from.stream;
+      const auto answered = std::move(from.answered);
       agent_streams_.erase(found);
+      if (answered) return answered();
       if (to != nullptr && proto::End::decode(frame.payload))
         return end_client_stream(id, stream, frame.payload);
       if (to != nullptr)

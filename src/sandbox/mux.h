@@ -60,6 +60,8 @@ class Mux {
   void answer(Asker asker, ByteView end_payload);
   // A request of the sandbox's own to the agent, whose answer nobody reads.
   void tell_agent(ByteView request);
+  // The same, and `answered` when it has, whatever it says. Dropped with the agent's connection.
+  void ask_agent(ByteView request, std::function<void()> answered);
   // Every open stream ends with `error`, and each client's connection once it has read that.
   void end_all(const proto::ErrorReply& error);
   bool has_clients() const { return !clients_.empty(); }
@@ -80,8 +82,9 @@ class Mux {
   struct AgentStream {
     ClientId client = 0;  // 0: nobody listens any more
     uint32_t stream = 0;
-    proto::SendWindow from_agent;   // what the agent may still send
-    proto::SendWindow from_client;  // what the client may still send
+    proto::SendWindow from_agent;    // what the agent may still send
+    proto::SendWindow from_client;   // what the client may still send
+    std::function<void()> answered;  // of a request of our own
   };
 
   void on_client_frame(ClientId id, const proto::Frame& frame);

@@ -21,6 +21,7 @@
 #include "monitor_link.h"
 #include "mux.h"
 #include "vsock_bridge.h"
+#include "watchdog.h"
 
 namespace mvm::sandbox {
 
@@ -31,6 +32,8 @@ using proto::SandboxEnd;
 static constexpr std::chrono::seconds kFarewell{2};
 
 static constexpr std::chrono::milliseconds kRetryTime{100};
+// So many may wait for figures of the guest's memory; a monitor answers all of them at once.
+static constexpr size_t kMaxMemoryAskers = 64;
 // How long a guest whose agent is gone has to say why.
 static constexpr std::chrono::seconds kLastWords{5};
 
@@ -71,6 +74,8 @@ class Sandbox::Impl {
 
  private:
   void on_request(Asker asker, ByteView request);
+  void on_memory_request(Asker asker, ByteView request);
+  void answer_memory(const Bytes& payload);
   void on_agent_ready();
   void on_agent_lost(AgentLoss loss, const std::string& why);
   void on_monitor_event(const proto::MonitorEvent& event);
@@ -100,7 +105,9 @@ class Sandbox::Impl {
   bool agent_taken_ = false;
   std::vector<Asker> ready_askers_;
   std::vector<Asker> end_askers_;
+  std::vector<Asker> memory_askers_;
   Mux mux_;
+  Watchdog watchdog_;
   VsockBridge vsock_;
   std::unique_ptr<MonitorLink> monitor_;
   loop::Watch control_watch_;
@@ -122,6 +129,12 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fd
             [this] {
               if (state_ == State::Ended) loop_->stop();
             }}),
+      watchdog_(loop, mux_, std::chrono::milliseconds(config_.watchdog_ms),
+                [this] {
+                  kill(EndReason::Crashed, "the guest hung: its agent did not answer for " +
+                                               format_duration_ms(config_.watchdog_ms) +
+                                               " (watchdog)");
+                }),
       vsock_(loop, std::move(take(fds, proto::SandboxFd::Vsock)),
              std::move(take(fds, proto::SandboxFd::Runtime)), [this](sys::Fd fd, uint32_t port) {
                proto::MonitorRequest request;
@@ -136,6 +149,7 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fd
   machine.memory = config_.memory;
   machine.disk_bandwidth = config_.disk_bandwidth;
   machine.disk_iops = config_.disk_iops;
+  machine.huge_pages = config_.huge_pages;
   machine.cmdline = kernel_command_line(config_);
   machine.serial = config_.kernel_console == "ttyS0";
   std::array<int, static_cast<size_t>(proto::MonitorFd::Count)> passed{};
@@ -197,10 +211,29 @@ void Sandbox::Impl::on_request(Asker asker, ByteView request) {
                          proto::encode_error({Kind::Invalid, "the request does not decode"}));
     end_askers_.push_back(asker);
     stop(*stop_request);
+  } else if (verb == proto::kSandboxMemoryVerb) {
+    on_memory_request(asker, request);
   } else {
     mux_.answer(asker,
                 proto::encode_error({Kind::Unsupported, "no such request: " + printable(verb)}));
   }
+}
+
+void Sandbox::Impl::on_memory_request(Asker asker, ByteView request) {
+  const auto decoded = proto::MemoryRequest::decode(request);
+  if (!decoded)
+    return mux_.answer(asker, proto::encode_error({Kind::Invalid, "the request does not decode"}));
+  proto::MonitorRequest question;
+  question.kind = proto::MonitorRequestKind::Memory;
+  question.balloon = decoded->balloon;
+  if (verdict_ || memory_askers_.size() >= kMaxMemoryAskers || !monitor_->send(question))
+    return mux_.answer(asker,
+                       proto::encode_error({Kind::Unavailable, "the monitor does not answer"}));
+  memory_askers_.push_back(asker);
+}
+
+void Sandbox::Impl::answer_memory(const Bytes& payload) {
+  for (const Asker asker : std::exchange(memory_askers_, {})) mux_.answer(asker, payload);
 }
 
 proto::SandboxStatus Sandbox::Impl::status() const {
@@ -236,6 +269,7 @@ void Sandbox::Impl::stop(const proto::StopRequest& request) {
 void Sandbox::Impl::on_agent_ready() {
   boot_deadline_.reset();
   if (state_ == State::Starting) state_ = State::Running;
+  watchdog_.start();
   ready_ms_ = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
                                         std::chrono::steady_clock::now() - began_)
                                         .count());
@@ -246,6 +280,7 @@ void Sandbox::Impl::on_agent_ready() {
 }
 
 void Sandbox::Impl::on_agent_lost(AgentLoss loss, const std::string& why) {
+  watchdog_.stop();
   if (verdict_) return;
   if (loss == AgentLoss::BrokeProtocol) return kill(EndReason::Crashed, why);
   // While it stops, the agent goes before the machine does. At any other time its end is the
@@ -285,6 +320,8 @@ void Sandbox::Impl::on_monitor_event(const proto::MonitorEvent& event) {
       return;
     case proto::MonitorEventKind::Stats:
       return record_boot(event);
+    case proto::MonitorEventKind::Memory:
+      return answer_memory(proto::encode_ok(event.memory.encode()));
     case proto::MonitorEventKind::GuestConnect:
       return on_guest_connect(event.stream, event.port);
     case proto::MonitorEventKind::Ended:
@@ -347,6 +384,7 @@ void Sandbox::Impl::finish(const SandboxEnd& end) {
   end_ = end;
   boot_deadline_.reset();
   stop_deadline_.reset();
+  watchdog_.stop();
   control_watch_.reset();
   try {
     write_exit_record(data_.get(), end);
@@ -360,6 +398,7 @@ void Sandbox::Impl::finish(const SandboxEnd& end) {
   const Bytes failure =
       proto::encode_error({Kind::Unavailable, "the sandbox ended before it was ready: " + why});
   for (const Asker asker : std::exchange(ready_askers_, {})) mux_.answer(asker, failure);
+  answer_memory(failure);
   mux_.end_all({Kind::Unavailable, "the sandbox has ended: " + why});
   if (!mux_.has_clients()) return loop_->stop();
   farewell_ = loop_->after(kFarewell, [this] { loop_->stop(); });

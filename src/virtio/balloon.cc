@@ -182,8 +182,9 @@ void Balloon::read_statistics(const Chain& chain) noexcept {
   for (size_t i = 0; i < kMaxStatistics; ++i) {
     const auto entry = reader.read_value<StatisticEntry>();
     if (!entry) break;
-    const uint16_t tag = entry->tag;
-    if (tag < statistics_.size()) statistics_.at(tag) = entry->value;
+    const uint16_t tag = entry->tag;  // copies: the fields are not aligned
+    const uint64_t value = entry->value;
+    if (tag < statistics_.size()) statistics_.at(tag) = value;
   }
   news_ = true;
 }

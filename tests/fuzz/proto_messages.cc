@@ -86,6 +86,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   round_trip<SandboxEnd>(rest);
   round_trip<SandboxStatus>(rest);
   round_trip<StopRequest>(rest);
+  round_trip<MemoryRequest>(rest);
+  round_trip<MemoryUse>(rest);
   round_trip<PutRequest>(rest);
   round_trip<GetRequest>(rest);
   round_trip<CopyResult>(rest);

@@ -27,6 +27,10 @@ inline constexpr uint64_t kMaxDisk = uint64_t{16} << 40;
 inline constexpr size_t kMaxEnv = 256;         // entries of env and of labels, each
 inline constexpr size_t kMaxText = 32 * 1024;  // one value of either
 inline constexpr uint64_t kMaxBootTimeoutMs = 3'600'000;
+inline constexpr uint64_t kMaxMemory = uint64_t{64} << 30;
+inline constexpr uint64_t kHugePage = uint64_t{2} << 20;
+inline constexpr uint64_t kMinWatchdogMs = 5'000;
+inline constexpr uint64_t kMaxWatchdogMs = 24ULL * 3600 * 1000;
 
 // What to make. The values here are the defaults; an absent key keeps them.
 struct SandboxSpec {
@@ -34,10 +38,12 @@ struct SandboxSpec {
   std::string image;   // name or digest; mandatory
   std::string kernel;  // name of a kernel bundle; empty: the daemon's default
   uint32_t cpus = 1;
-  uint64_t memory = uint64_t{512} << 20;   // bytes
-  uint64_t disk = uint64_t{8} << 30;       // bytes; the writable layer, sparse
-  uint64_t disk_bandwidth = 0;             // of each disk, bytes a second; 0: no limit
-  uint64_t disk_iops = 0;                  // of each disk, requests a second; 0: no limit
+  uint64_t memory = uint64_t{512} << 20;  // bytes
+  uint64_t disk = uint64_t{8} << 30;      // bytes; the writable layer, sparse
+  uint64_t disk_bandwidth = 0;            // of each disk, bytes a second; 0: no limit
+  uint64_t disk_iops = 0;                 // of each disk, requests a second; 0: no limit
+  bool huge_pages = false;                // memory from the host's reserve of 2 MiB pages
+  uint64_t watchdog_ms = 0;               // end a guest that has not answered for so long; 0: never
   std::map<std::string, std::string> env;  // for every command in the sandbox
   std::string workdir;                     // empty: the image's, else "/"
   std::string user;                        // empty: the image's, else root
@@ -62,6 +68,18 @@ struct End {
   bool operator==(const End&) const = default;
 };
 
+// In bytes; what is absent is not known. What starts with guest_ is the guest's word.
+struct MemoryUse {
+  std::optional<uint64_t> resident;  // of the monitor's process, the guest's memory included
+  std::optional<uint64_t> guest_total;
+  std::optional<uint64_t> guest_free;
+  std::optional<uint64_t> guest_available;
+  std::optional<uint64_t> guest_caches;
+  std::optional<uint64_t> balloon;   // given up by the guest because it was asked to
+  std::optional<uint64_t> released;  // given back to the host since the start
+  bool operator==(const MemoryUse&) const = default;
+};
+
 struct Sandbox {
   std::string id;
   std::string name;
@@ -84,6 +102,7 @@ struct Sandbox {
   bool ephemeral = false;
   std::string control_socket;
   std::string console_log;
+  std::optional<MemoryUse> memory_use;  // `mvm inspect` of a running one adds it
   bool operator==(const Sandbox&) const = default;
 };
 

@@ -23,6 +23,8 @@ struct Settings {
   std::optional<uint64_t> disk_bandwidth;  // bytes a second; 0: no limit
   std::optional<uint64_t> disk_iops;       // requests a second; 0: no limit
   std::optional<uint64_t> boot_timeout_ms;
+  std::optional<bool> huge_pages;
+  std::optional<uint64_t> watchdog_ms;
   std::optional<bool> ephemeral;
   std::map<std::string, std::string> env;
   std::map<std::string, std::string> labels;

@@ -105,6 +105,8 @@ class Vcpu {
   void set_cpuid(std::span<const CpuidEntry> entries);
   // Throws Error{Unsupported} naming the first MSR that KVM does not take.
   void set_msrs(std::span<const std::pair<uint32_t, uint64_t>> msrs);
+  // How fast its time stamp counter runs; 0 when this KVM cannot tell.
+  uint32_t tsc_khz() const;
   // Interrupt pins of the local APIC as a BIOS leaves them: LINT0 ExtINT, LINT1 NMI.
   void set_lapic_pins();
 
@@ -122,7 +124,8 @@ class Vcpu {
   // Runs the guest until it needs us. Throws SystemError when KVM_RUN fails for another reason than
   // a signal.
   Exit run();
-  // Makes the next run(), or a signal-interrupted one, return at once. From any thread.
+  // Makes a run() return Interrupted: the one that a signal interrupts, else the next, once. From
+  // any thread.
   void request_exit() noexcept;
   // The VM's ring of kept writes, as long as this vCPU lives.
   CoalescedWrites coalesced_writes() const;

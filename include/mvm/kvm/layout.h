@@ -33,7 +33,11 @@ inline constexpr uint64_t kLocalApic = 0xfee0'0000;
 inline constexpr uint64_t kIdentityMap = 0xfffb'c000;  // a page that KVM needs on some processors
 inline constexpr uint64_t kTss = 0xfffb'd000;          // three pages, the same
 
-// Interrupt lines. Below 5 are the legacy ones.
+// APIC ids are 8 bits in the tables that list CPUs, and 255 means all.
+inline constexpr uint32_t kMaxCpus = 254;
+
+// Interrupt lines: pins of the I/O APIC. Below 5 are the legacy ones.
+inline constexpr uint32_t kIoApicPins = 24;
 inline constexpr uint32_t kFirstGsi = 5;
 inline constexpr uint32_t kSerialGsi = 4;
 inline constexpr uint32_t kAcpiGsi = 9;

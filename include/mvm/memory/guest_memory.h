@@ -31,6 +31,15 @@ inline constexpr uint64_t kMmioGapEnd = 0x1'0000'0000;  // 4 GiB
 inline constexpr uint64_t kPageSize = 4096;
 inline constexpr uint64_t kHugePageSize = 2 << 20;
 
+// The most that a guest can have. Checked in one place, so that guest physical addresses stay below
+// 2^37 whatever a configuration says.
+inline constexpr uint64_t kMaxGuestMemory = uint64_t{64} << 30;
+
+enum class Backing : uint8_t {
+  Anonymous,  // small pages, or large ones where the host has them to spare
+  HugePages,  // 2 MiB pages of the host's reserve (hugetlbfs), all taken at once
+};
+
 struct Region {
   GuestAddress start;
   uint64_t size = 0;
@@ -39,11 +48,13 @@ struct Region {
 
 class GuestMemory {
  public:
-  // `size` bytes of zeros (a multiple of the page size), which cost nothing until they are touched.
-  // Throws SystemError, Error{Invalid}.
-  static GuestMemory create(uint64_t size);
+  // `size` bytes of zeros, at most kMaxGuestMemory, whole pages of the backing.
+  // Anonymous memory costs nothing until it is touched; huge pages are the guest's from now on.
+  // Throws SystemError, Error{Invalid}, Error{Exhausted} when the reserve of huge pages is short.
+  static GuestMemory create(uint64_t size, Backing backing = Backing::Anonymous);
 
   uint64_t size() const noexcept { return size_; }
+  Backing backing() const noexcept { return backing_; }
   std::span<const Region> regions() const noexcept { return regions_; }
 
   // The bytes of a range that lies within one region, or nothing. The sole source of pointers into
@@ -85,6 +96,7 @@ class GuestMemory {
 
  private:
   uint64_t size_ = 0;
+  Backing backing_ = Backing::Anonymous;
   std::vector<sys::Mapping> mappings_;
   std::vector<Region> regions_;
 };

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "mvm/base/bytes.h"
+#include "mvm/proto/memory_use.h"
 
 namespace mvm::proto {
 
@@ -26,9 +27,12 @@ enum class MonitorFd : size_t {
   Count,
 };
 
+inline constexpr uint32_t kMaxMachineCpus = 32;
+
 struct MonitorConfig {
-  uint32_t cpus = 1;
-  uint64_t memory = 0;  // bytes
+  uint32_t cpus = 1;        // 1 to kMaxMachineCpus; anything else does not decode
+  uint64_t memory = 0;      // bytes, at least 1 MiB
+  bool huge_pages = false;  // from the host's reserve of 2 MiB pages
   std::string cmdline;
   bool serial = false;  // describe and probe a UART at 0x3f8 (COM1)
   // For each disk; 0 is no limit.
@@ -45,6 +49,7 @@ enum class MonitorRequestKind : uint8_t {
   Refuse,   // answers GuestConnect `stream`
   Stats,    // asks for a Stats event
   Stop,     // end at once
+  Memory,   // asks for a Memory event; `balloon` sets the balloon's target before
 };
 
 struct MonitorRequest {
@@ -53,6 +58,7 @@ struct MonitorRequest {
   uint64_t stream = 0;
   bool announce =
       false;  // of Connect: write "OK <port>\n" to the stream once the guest has accepted
+  std::optional<uint64_t> balloon;  // of Memory: bytes
 
   Bytes encode() const;
   static std::optional<MonitorRequest> decode(ByteView data);
@@ -66,6 +72,7 @@ enum class MonitorEventKind : uint8_t {
   GuestConnect,  // the guest asks for a stream to host port `port`; answer with Accept or Refuse
   Stats,         // `counters`
   Ended,         // the last event: `cause` and `detail`
+  Memory,        // `memory`: one answer for all Memory requests before it
 };
 
 struct MonitorEvent {
@@ -75,6 +82,7 @@ struct MonitorEvent {
   EndCause cause = EndCause::Failed;
   std::string detail;
   std::vector<std::pair<std::string, uint64_t>> counters;
+  MemoryUse memory;
 
   Bytes encode() const;
   static std::optional<MonitorEvent> decode(ByteView data);

@@ -38,6 +38,8 @@ struct SandboxConfig {
   uint64_t memory = 0;          // bytes, a multiple of 4096
   uint64_t disk_bandwidth = 0;  // bytes a second of each disk; 0: no limit
   uint64_t disk_iops = 0;       // requests a second of each disk; 0: no limit
+  bool huge_pages = false;      // memory from the host's reserve of 2 MiB pages
+  uint64_t watchdog_ms = 0;     // end a guest whose agent has not answered for so long; 0: never
   std::string
       kernel_console;  // "hvc0" for the tuned kernel, "ttyS0" where the console driver is a module
   std::string kernel_arguments;  // appended to the kernel command line

@@ -121,6 +121,87 @@ TEST(Cpuid, SaysThatThereIsAHypervisorWithADeadlineTimerAndNoCounters) {
   EXPECT_EQ(find(list, 0xa), empty);
 }
 
+// Every bit that KVM might offer, and what is left of it.
+struct Hidden {
+  uint32_t function;
+  uint32_t index;
+  uint32_t CpuidEntry::* word;
+  uint32_t absent;
+};
+
+TEST(Cpuid, HidesWhatASandboxIsBetterOffWithout) {
+  constexpr uint32_t kAll = 0xffff'ffff;
+  for (const auto& row : std::to_array<Hidden>({
+           {1, 0, &CpuidEntry::ecx, 1U << 5},                                  // VMX
+           {1, 0, &CpuidEntry::ecx, 1U << 2 | 1U << 15},                       // DTES64, PDCM
+           {6, 0, &CpuidEntry::ecx, 1},                                        // APERF/MPERF
+           {7, 0, &CpuidEntry::ebx, 1U << 2 | 1U << 25 | 1U << 4 | 1U << 11},  // SGX, PT, TSX
+           {0xa, 0, &CpuidEntry::eax, kAll},                                   // counters
+           {0x12, 1, &CpuidEntry::eax, kAll},                                  // SGX
+           {0x14, 0, &CpuidEntry::ebx, kAll},                                  // PT
+           {0x8000'0001, 0, &CpuidEntry::ecx, 1U << 2},                        // SVM
+           {0x8000'0001, 0, &CpuidEntry::ecx, 1U << 23},                       // PERFCTR_CORE
+           {0x8000'000a, 0, &CpuidEntry::edx, kAll},                           // SVM's own leaf
+           {0x8000'001f, 0, &CpuidEntry::eax, kAll},                           // SEV
+           {0x8000'0022, 0, &CpuidEntry::eax, kAll},  // counters, version 2
+           {0x4000'0001, 0, &CpuidEntry::eax, 1U << 10 | 1U << 16 | 1U << 17},
+       })) {
+    auto full = leaf(row.function, row.index);
+    full.eax = full.ebx = full.ecx = full.edx = kAll;
+    const auto list = guest_cpuid({full}, {});
+    ASSERT_EQ(list.size(), 1U);
+    EXPECT_EQ(list[0].*row.word & row.absent, 0U) << std::hex << row.function;
+  }
+}
+
+TEST(Cpuid, KeepsWhatTheGuestsClocksLiveOn) {
+  auto paravirtual = leaf(0x4000'0001);
+  // Clock sources, steal time, asynchronous page faults by interrupt, the stable clock bit.
+  paravirtual.eax = 1U | 1U << 3 | 1U << 5 | 1U << 4 | 1U << 14 | 1U << 24;
+  auto power = leaf(0x8000'0007);
+  power.edx = 1U << 8;
+  auto thermal = leaf(6);
+  thermal.eax = 1U << 2;
+  for (const auto& entry : {paravirtual, power, thermal})
+    EXPECT_EQ(guest_cpuid({entry}, {}).front(), entry) << std::hex << entry.function;
+}
+
+TEST(Cpuid, OtherSubleavesOfTheFeatureLeafAreNotTouched) {
+  auto second = leaf(7, 1);
+  second.eax = second.ebx = second.ecx = second.edx = 0xffff'ffff;
+  EXPECT_EQ(guest_cpuid({second}, {}).front(), second);
+}
+
+TEST(Cpuid, TellsHowFastTimeRunsWhereThatIsSteady) {
+  auto base = leaf(0x4000'0000);
+  base.eax = 0x4000'0001;
+  auto power = leaf(0x8000'0007);
+  power.edx = 1U << 8;
+  const auto list = guest_cpuid({base, power}, {}, 2'400'000);
+  ASSERT_TRUE(find(list, 0x4000'0010));
+  EXPECT_EQ(find(list, 0x4000'0010)->eax, 2'400'000U);
+  EXPECT_EQ(find(list, 0x4000'0010)->ebx, 1'000'000U);
+  EXPECT_EQ(find(list, 0x4000'0000)->eax, 0x4000'0010U);
+
+  EXPECT_FALSE(find(guest_cpuid({base, power}, {}, 0), 0x4000'0010));
+  power.edx = 0;
+  EXPECT_EQ(guest_cpuid({base, power}, {}, 2'400'000).size(), 2U);
+}
+
+TEST(Cpuid, TheLargestMachineIsOnePackageInEveryLeaf) {
+  for (const uint32_t cpus : {1U, 2U, 3U, 31U, 32U}) {
+    const uint32_t last = cpus - 1;
+    const auto list = guest_cpuid(processor(), {.cpu = last, .cpus = cpus});
+    EXPECT_EQ(find(list, 1)->ebx >> 24, last);
+    EXPECT_EQ(find(list, 0xb, 1)->ebx, cpus);
+    // The package is what is left when an APIC id loses so many bits: 0 for every CPU.
+    EXPECT_EQ(last >> find(list, 0xb, 1)->eax, 0U) << cpus;
+    EXPECT_EQ(find(list, 0x8000'0008)->ecx & 0xff, cpus - 1);
+    EXPECT_EQ(find(list, 4, 3)->eax >> 14 & 0xfff, cpus - 1);
+    EXPECT_EQ(find(list, 4, 3)->eax >> 26, cpus - 1);
+  }
+}
+
 TEST(Cpuid, SharesTheLastCacheOnly) {
   const auto list = guest_cpuid(processor(), {.cpu = 0, .cpus = 4});
   EXPECT_EQ(find(list, 4, 0)->eax >> 14 & 0xfff, 0U);

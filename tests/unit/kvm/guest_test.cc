@@ -248,6 +248,23 @@ TEST_F(GuestTest, RequestBeforeRunningEndsTheRun) {
   EXPECT_EQ(guest.vcpus[0].run().reason, ExitReason::Interrupted);
 }
 
+TEST_F(GuestTest, ARequestEndsOneRunAndTheNextGoesOn) {
+  if (!usable()) return;
+  Guest guest(code_bytes({0xe6, 0x80,     // out 0x80, al
+                          0xeb, 0xfc}));  // again
+  for (int round = 0; round < 3; ++round) {
+    guest.vcpus[0].request_exit();
+    EXPECT_EQ(guest.vcpus[0].run().reason, ExitReason::Interrupted);
+    EXPECT_EQ(guest.run().reason, ExitReason::PortOut);
+  }
+}
+
+TEST_F(GuestTest, ItsTimeStampCounterHasAFrequency) {
+  if (!usable()) return;
+  const Guest guest(code_bytes({0xf4}));
+  EXPECT_GT(guest.vcpus[0].tsc_khz(), 100'000U);
+}
+
 TEST_F(GuestTest, SignalEndsARunningGuest) {
   if (!usable()) return;
   struct sigaction nothing{};

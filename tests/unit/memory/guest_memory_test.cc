@@ -29,6 +29,35 @@ TEST(GuestMemory, RefusesASizeThatNoAddressSpaceHas) {
   EXPECT_THROW(GuestMemory::create(kTop - (kPageSize - 1)), Error);
 }
 
+TEST(GuestMemory, TheLargestGuestCostsNothingUntilItIsTouched) {
+  constexpr uint64_t kHigh = kMmioGapEnd + kMaxGuestMemory - kMmioGapStart;
+  const auto memory = GuestMemory::create(kMaxGuestMemory);
+  ASSERT_EQ(memory.regions().size(), 2U);
+  EXPECT_EQ(memory.regions()[0].size, kMmioGapStart);
+  EXPECT_EQ(memory.regions()[1].size, kMaxGuestMemory - kMmioGapStart);
+  EXPECT_TRUE(memory.slice(GuestAddress{kHigh - 1}, 1));
+  EXPECT_TRUE(memory.slice(GuestAddress{kMmioGapEnd}, kMaxGuestMemory - kMmioGapStart));
+  EXPECT_FALSE(memory.slice(GuestAddress{kHigh - 1}, 2));
+  EXPECT_FALSE(memory.slice(GuestAddress{kHigh}, 1));
+  EXPECT_FALSE(memory.slice(GuestAddress{kMmioGapEnd - 1}, 1));
+  // A touch at either end of each region reaches memory.
+  for (const uint64_t at : {uint64_t{0}, kMmioGapStart - 1, kMmioGapEnd, kHigh - 1})
+    EXPECT_TRUE(memory.write_value(GuestAddress{at}, uint8_t{1}));
+  EXPECT_THROW(GuestMemory::create(kMaxGuestMemory + kPageSize), Error);
+}
+
+TEST(GuestMemory, OfHugePagesIsReservedWholeOrRefused) {
+  EXPECT_THROW(GuestMemory::create(kHugePageSize + kPageSize, Backing::HugePages), Error);
+  // More than any host sets aside: the refusal comes before the guest could meet it.
+  try {
+    GuestMemory::create(kMaxGuestMemory, Backing::HugePages);
+    GTEST_SKIP() << "this host has 64 GiB of huge pages in reserve";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), Kind::Exhausted);
+    EXPECT_NE(error.message().find("vm.nr_hugepages"), std::string::npos) << error.message();
+  }
+}
+
 TEST(GuestMemory, IsOneRegionBelowTheGap) {
   const auto memory = GuestMemory::create(16 * kMiB);
   ASSERT_EQ(memory.regions().size(), 1U);

@@ -17,6 +17,8 @@ TEST(SandboxConfig, SurvivesARoundTrip) {
   config.kernel_console = "hvc0";
   config.kernel_arguments = "quiet";
   config.boot_timeout_ms = 5;
+  config.huge_pages = true;
+  config.watchdog_ms = 30'000;
   config.env = {{"A", "1"}, {"B", "x=y"}};
   config.workdir = "/work";
   config.user = "1000:1000";
@@ -25,6 +27,8 @@ TEST(SandboxConfig, SurvivesARoundTrip) {
   EXPECT_EQ(again->encode(), config.encode());
   EXPECT_EQ(again->env, config.env);
   EXPECT_EQ(again->boot_timeout_ms, 5U);
+  EXPECT_TRUE(again->huge_pages);
+  EXPECT_EQ(again->watchdog_ms, 30'000U);
 }
 
 TEST(MonitorEvent, SurvivesARoundTripAndNoTruncationDecodes) {
@@ -40,6 +44,64 @@ TEST(MonitorEvent, SurvivesARoundTripAndNoTruncationDecodes) {
   EXPECT_EQ(again->counters, event.counters);
   for (size_t length = 0; length < bytes.size(); ++length)
     EXPECT_FALSE(MonitorEvent::decode(ByteView(bytes).first(length))) << length;
+}
+
+TEST(MonitorConfig, SurvivesARoundTrip) {
+  MonitorConfig config;
+  config.cpus = kMaxMachineCpus;
+  config.memory = uint64_t{64} << 30;
+  config.huge_pages = true;
+  config.cmdline = "quiet";
+  const auto again = MonitorConfig::decode(config.encode());
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->encode(), config.encode());
+  EXPECT_TRUE(again->huge_pages);
+}
+
+TEST(MonitorConfig, RefusesMachinesThatMakeNoSense) {
+  MonitorConfig config;
+  config.memory = 1 << 20;
+  EXPECT_TRUE(MonitorConfig::decode(config.encode()));
+  config.memory = (1 << 20) - 1;
+  EXPECT_FALSE(MonitorConfig::decode(config.encode()));
+  config.memory = 1 << 20;
+  for (const uint32_t cpus : {0U, kMaxMachineCpus + 1, UINT32_MAX}) {
+    config.cpus = cpus;
+    EXPECT_FALSE(MonitorConfig::decode(config.encode())) << cpus;
+  }
+}
+
+TEST(MemoryUse, SurvivesARoundTripWithAndWithoutTheGuestsWord) {
+  MemoryUse use;
+  use.balloon = 1;
+  use.balloon_target = 2;
+  use.released = UINT64_MAX;
+  EXPECT_EQ(MemoryUse::decode(use.encode()), use);
+  use.guest_total = 3;
+  use.guest_free = 4;
+  use.guest_available = 0;
+  use.guest_caches = 5;
+  EXPECT_EQ(MemoryUse::decode(use.encode()), use);
+  MonitorEvent event;
+  event.kind = MonitorEventKind::Memory;
+  event.memory = use;
+  const Bytes bytes = event.encode();
+  ASSERT_TRUE(MonitorEvent::decode(bytes));
+  EXPECT_EQ(MonitorEvent::decode(bytes)->memory, use);
+  for (size_t length = 0; length < bytes.size(); ++length)
+    EXPECT_FALSE(MonitorEvent::decode(ByteView(bytes).first(length))) << length;
+}
+
+TEST(MemoryRequest, SurvivesARoundTrip) {
+  MemoryRequest request;
+  EXPECT_EQ(MemoryRequest::decode(request.encode()), request);
+  request.balloon = 0;
+  EXPECT_EQ(MemoryRequest::decode(request.encode()), request);
+  MonitorRequest monitor;
+  monitor.kind = MonitorRequestKind::Memory;
+  monitor.balloon = 7;
+  ASSERT_TRUE(MonitorRequest::decode(monitor.encode()));
+  EXPECT_EQ(MonitorRequest::decode(monitor.encode())->balloon, 7U);
 }
 
 TEST(MonitorRequest, RefusesAnUnknownKind) {
