@@ -115,10 +115,11 @@ constexpr std::array kKeys = {
     Key{"sandbox", "boot_timeout", Type::Duration, &S::boot_timeout_ms, "60s", "", 1000, 3'600'000,
         1, nullptr, "--boot-timeout", "MVM_BOOT_TIMEOUT",
         "How long the sandbox may take to answer after its start."},
-    Key{"sandbox", "watchdog", Type::Duration, &S::watchdog_ms, "", "off", 5000, 86'400'000, 1,
-        nullptr, "--watchdog", "",
-        "End the sandbox when nothing in it has answered for so long, as when its kernel hangs. Be "
-        "generous: a busy host is slow, not hung."},
+    Key{"sandbox", "watchdog", Type::Duration, &S::watchdog_ms, "0s", "", 0, 86'400'000, 1, nullptr,
+        "--watchdog", "",
+        "The sandbox ends when nothing in it has answered for so long, as when its kernel hangs. "
+        "At "
+        "least 5s; be generous, a busy host makes a guest slow. 0s: never."},
 };
 
 constexpr std::string_view kNoNetwork = "a sandbox of this version of mvm has no network at all";

@@ -266,7 +266,7 @@ TEST(Up, RangesAreTheSchemas) {
   };
   EXPECT_EQ(up_error({"up", "--cpus", "33"}), "--cpus must be from 1 to 32, not 33");
   EXPECT_EQ(up_error({"up", "--cpus", "two"}), "--cpus must be an integer, not 'two'");
-  EXPECT_EQ(up_error({"up", "-m", "1M"}), "--memory must be from 64 MiB to 512 GiB, not 1 MiB");
+  EXPECT_EQ(up_error({"up", "-m", "1M"}), "--memory must be from 64 MiB to 64 GiB, not 1 MiB");
   EXPECT_THAT(up_error({"up", "--label", "=x"}), HasSubstr("--label: as a label: a name cannot"));
 }
 

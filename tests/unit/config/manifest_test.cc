@@ -130,11 +130,11 @@ TEST(Manifest, RangesHoldAtTheirBounds) {
   EXPECT_THAT(complaints("cpus = -1\n"),
               ElementsAre("mvm.toml:1:8: 'cpus' must be from 1 to 32, not -1"));
   EXPECT_THAT(complaints("mem = \"64M\"\n"), IsEmpty());
-  EXPECT_THAT(complaints("mem = \"512G\"\n"), IsEmpty());
+  EXPECT_THAT(complaints("mem = \"64G\"\n"), IsEmpty());
   EXPECT_THAT(complaints("mem = \"63M\"\n"),
-              ElementsAre("mvm.toml:1:7: 'mem' must be from 64 MiB to 512 GiB, not 63 MiB"));
-  EXPECT_THAT(complaints("mem = \"513G\"\n"),
-              ElementsAre("mvm.toml:1:7: 'mem' must be from 64 MiB to 512 GiB, not 513 GiB"));
+              ElementsAre("mvm.toml:1:7: 'mem' must be from 64 MiB to 64 GiB, not 63 MiB"));
+  EXPECT_THAT(complaints("mem = \"65G\"\n"),
+              ElementsAre("mvm.toml:1:7: 'mem' must be from 64 MiB to 64 GiB, not 65 GiB"));
   EXPECT_THAT(complaints("mem = \"68157441\"\n"),
               ElementsAre("mvm.toml:1:7: 'mem' must be a multiple of 1 MiB, not 68157441 bytes"));
   EXPECT_THAT(complaints("[sandbox]\nboot_timeout = \"999ms\"\n"),
