@@ -27,6 +27,7 @@ class Channel {
   size_t room() const;
   void bulk(proto::FrameType type, ByteView data);  // at most room()
   void event(ByteView payload);
+  void eof();  // no more bulk data will come
   // The last word. The verb is destroyed in a later turn; nothing may be sent after.
   void end(ByteView payload);
   void fail(Kind kind, std::string message) {

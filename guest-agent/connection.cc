@@ -30,6 +30,10 @@ void Channel::event(ByteView payload) {
   if (connection_ != nullptr) connection_->queue(id_, FrameType::Event, payload);
 }
 
+void Channel::eof() {
+  if (connection_ != nullptr) connection_->queue(id_, FrameType::Eof, {});
+}
+
 void Channel::end(ByteView payload) {
   MVM_ASSERT(!ended_);
   ended_ = true;

@@ -100,10 +100,14 @@ Exec::Exec(Channel& channel, Commands& commands, proto::ExecRequest request)
   const auto found = find_identity(request_.user.empty() ? own : request_.user);
   if (!found) throw Error(Kind::Invalid, found.error());
   identity_ = *found;
+  if (const auto complaint = add_groups(identity_, request_.groups))
+    throw Error(Kind::Invalid, *complaint);
   switch_user_ = root;
   if (!root && identity_.uid != ::geteuid())
     throw Error(Kind::Denied,
                 "the agent does not run as root and cannot switch to user " + request_.user);
+  if (!root && !request_.groups.empty())
+    throw Error(Kind::Denied, "the agent does not run as root and cannot add groups");
 
   std::array<sys::Fd, 3> child;
   if (request_.tty) {
@@ -112,6 +116,7 @@ Exec::Exec(Channel& channel, Commands& commands, proto::ExecRequest request)
     make_pipes(child);
   }
   tree_ = commands.trees.make();
+  tree_->limit(request_.limits);
   Launched launched = launch({request_,
                               identity_,
                               switch_user_,
@@ -377,6 +382,7 @@ void Exec::finish() {
   result.signal = static_cast<uint8_t>(status_->signal);
   result.timed_out = timed_out_;
   result.truncated = truncated_;
+  result.out_of_memory = request_.limits.memory > 0 && tree_->memory_kills() > 0;
   channel().end(proto::encode_ok(result.encode()));
 }
 

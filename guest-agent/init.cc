@@ -282,11 +282,6 @@ static void write_if_missing(const char* path, const std::string& content) {
   static_cast<void>(!::write(fd, content.data(), content.size()));
 }
 
-static void write_value(const char* path, std::string_view value) {
-  const sys::Fd fd = sys::open_file(path, O_WRONLY);
-  sys::write_all(fd.get(), as_bytes(value));
-}
-
 static void name_host(const std::string& hostname) {
   if (::sethostname(hostname.data(), hostname.size()) != 0)
     say("setting the hostname: " + sys::errno_text(errno));
@@ -328,8 +323,6 @@ System set_up_system() {
   // What commands get: select(2) programs need the soft limit small, databases the hard one large.
   const rlimit files{1024, 524288};
   sys::check(::setrlimit(RLIMIT_NOFILE, &files), "setting the limit of open files");
-  // When memory runs out, a command goes, never its keeper (launch.cc gives commands a plain 0).
-  write_value("/proc/self/oom_score_adj", "-1000");
   ::umask(022);
   step("system set up");
   return system;

@@ -63,11 +63,12 @@ std::vector<std::string> candidates(const std::string& command, const Environmen
 
 // ---- in the child -----------------------------------------------------------------------------
 
-enum class Stage : int { Setup, User, Directory, Interpreter, Exec };
+enum class Stage : int { Setup, Limit, User, Directory, Interpreter, Exec };
 
 struct Failure {
   Stage stage = Stage::Setup;
   int error = 0;
+  int resource = 0;  // with Limit
 };
 
 // Everything the child needs, ready before the fork: it may only make async-signal-safe calls.
@@ -96,6 +97,12 @@ static Failure child_setup(const Launch& what) {
   ::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
   ::umask(022);
   if (::setrlimit(RLIMIT_NOFILE, &what.open_files) != 0) return {Stage::Setup, errno};
+  static_assert(sizeof(rlim_t) == sizeof(uint64_t) && RLIM_INFINITY == proto::kUnlimited);
+  // Before the switch: root may raise what the user may not.
+  for (const auto& wanted : what.request.rlimits) {
+    const rlimit value{wanted.soft, wanted.hard};
+    if (::setrlimit(wanted.resource, &value) != 0) return {Stage::Limit, errno, wanted.resource};
+  }
   if (what.switch_user) {
     const Identity& who = what.identity;
     if (::setgroups(who.groups.size(), who.groups.data()) != 0) return {Stage::User, errno};
@@ -190,6 +197,13 @@ std::optional<proto::ErrorReply> read_failure(int report, const proto::ExecReque
   switch (failure.stage) {
     case Stage::Setup:
       return proto::ErrorReply{Kind::Internal, "preparing " + command + ": " + why};
+    case Stage::Limit:
+      return proto::ErrorReply{
+          Kind::Invalid,
+          "limit " +
+              std::string(proto::kRlimitNames.at(static_cast<size_t>(failure.resource) %
+                                                 proto::kRlimitNames.size())) +
+              ": " + why + " (the sandbox's kernel sets the most that it may be)"};
     case Stage::User:
       return proto::ErrorReply{Kind::Denied,
                                "switching to user " + printable(request.user) + ": " + why};

@@ -40,7 +40,7 @@ struct Launch {
   const proto::ExecRequest& request;
   Identity identity;
   bool switch_user = false;  // needs root; without it the command runs as the agent does
-  rlimit open_files{};       // the command's; the agent's own is higher
+  rlimit open_files{};       // unless the request says; the agent's own is higher
   const ProcessTree& tree;
   // The child's descriptors 0 to 2. With a terminal all three are its slave side.
   std::array<int, 3> standard{-1, -1, -1};

@@ -20,11 +20,12 @@
 
 namespace mvm::guest {
 
-static int serve_descriptor(int fd, const std::string& cgroups) {
+static int serve_descriptor(int fd, const std::string& cgroups, proto::Profile profile) {
   sys::check(::prctl(PR_SET_CHILD_SUBREAPER, 1), "becoming a subreaper");
   loop::Loop loop;
   Server::Options options;
   options.cgroups = cgroups;
+  options.profile = profile;
   options.shutdown = [&loop](std::chrono::milliseconds) { loop.stop(); };
   options.idle = [&loop] { loop.stop(); };
   Server server(loop, std::move(options));
@@ -38,7 +39,7 @@ static int serve_descriptor(int fd, const std::string& cgroups) {
 
 static int usage() {
   std::fputs(
-      "usage: mvm-agent --serve-fd N [--root-cgroup DIR]\n"
+      "usage: mvm-agent --serve-fd N [--root-cgroup DIR] [--profile NAME]\n"
       "       mvm-agent --version\n"
       "Without arguments it must be process 1 of a sandbox.\n",
       stderr);
@@ -51,6 +52,7 @@ static int run(int argc, char** argv) {
   if (::getpid() == 1 && !asked) run_as_process_one();
   std::optional<int> fd;
   std::string cgroups;
+  proto::Profile profile = proto::Profile::Dev;
   for (int i = 1; i < argc; ++i) {
     const std::string_view flag = argv[i];
     if (flag == "--version") {
@@ -63,13 +65,17 @@ static int run(int argc, char** argv) {
       const auto number = parse_u64(value);
       if (!number || *number > INT32_MAX) return usage();
       fd = static_cast<int>(*number);
+    } else if (flag == "--profile") {
+      const auto named = proto::profile_from_name(value);
+      if (!named) return usage();
+      profile = *named;
     } else if (flag == "--root-cgroup") {
       cgroups = value;
     } else {
       return usage();
     }
   }
-  return fd ? serve_descriptor(*fd, cgroups) : usage();
+  return fd ? serve_descriptor(*fd, cgroups, profile) : usage();
 }
 
 }

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
+
+#include <fcntl.h>
 
 #include "mvm/base/error.h"
 #include "mvm/base/text.h"
 #include "mvm/sys/file.h"
+#include "mvm/sys/io.h"
 
 namespace mvm::guest {
 
@@ -109,9 +113,26 @@ Expected<Identity, std::string> find_identity(std::string_view spec, std::string
   return identity;
 }
 
+std::optional<std::string> add_groups(Identity& identity, const std::vector<std::string>& wanted,
+                                      std::string_view group) {
+  for (const auto& name : wanted) {
+    const auto gid = find_group(name, group);
+    if (!gid) return "no group '" + printable(name) + "' in the sandbox's /etc/group";
+    auto& groups = identity.groups;
+    if (std::find(groups.begin(), groups.end(), *gid) == groups.end()) groups.push_back(*gid);
+  }
+  return std::nullopt;
+}
+
 static std::string read_account_file(const std::string& path) {
   try {
-    return sys::read_text_file(path, kMaxAccountFile);
+    // Not blocking: the image, or a command, may have put a pipe there.
+    const sys::Fd file = sys::open_file(path, O_RDONLY | O_NONBLOCK);
+    if (!sys::is_regular_file(file.get()) || sys::file_size(file.get()) > kMaxAccountFile)
+      return {};
+    std::string text(sys::file_size(file.get()), '\0');
+    text.resize(sys::pread_some(file.get(), std::as_writable_bytes(std::span(text)), 0));
+    return text;
   } catch (const Error&) {
     // Absent, unreadable or absurdly large: numbers still work, and a name is then not found.
     return {};
@@ -120,6 +141,11 @@ static std::string read_account_file(const std::string& path) {
 
 Expected<Identity, std::string> find_identity(std::string_view spec) {
   return find_identity(spec, read_account_file("/etc/passwd"), read_account_file("/etc/group"));
+}
+
+std::optional<std::string> add_groups(Identity& identity, const std::vector<std::string>& wanted) {
+  if (wanted.empty()) return std::nullopt;
+  return add_groups(identity, wanted, read_account_file("/etc/group"));
 }
 
 }

@@ -4,6 +4,7 @@
 // that makes no sense is passed over.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,7 +32,11 @@ struct Identity {
 // sentence for the user.
 Expected<Identity, std::string> find_identity(std::string_view spec, std::string_view passwd,
                                               std::string_view group);
+// Adds supplementary groups, each a name or a number. The complaint is a sentence for the user.
+std::optional<std::string> add_groups(Identity& identity, const std::vector<std::string>& wanted,
+                                      std::string_view group);
 // The same from the files of the running system; a missing file is an empty one.
 Expected<Identity, std::string> find_identity(std::string_view spec);
+std::optional<std::string> add_groups(Identity& identity, const std::vector<std::string>& wanted);
 
 }

@@ -11,6 +11,7 @@
 #include "mvm/loop/loop.h"
 #include "mvm/sys/error.h"
 
+#include "guard.h"
 #include "init.h"
 #include "server.h"
 
@@ -82,11 +83,15 @@ static sys::Fd watch_signals() {
 
 static constexpr std::chrono::milliseconds kGuestAskedGrace{2000};
 
+static constexpr const char* kCommandGroup = "/sys/fs/cgroup/mvm";
+
 static PowerAction serve(const System& system) {
   loop::Loop loop;
   Shutdown shutdown(loop);
   Server::Options options;
-  options.cgroups = "/sys/fs/cgroup/mvm";
+  options.cgroups = kCommandGroup;
+  options.processes_each = guard_from_commands(kCommandGroup).processes_each;
+  options.profile = system.settings.profile;
   options.shutdown = [&](std::chrono::milliseconds grace) {
     shutdown.begin(grace, PowerAction::Off);
   };
@@ -120,6 +125,7 @@ void run_as_process_one() {
   System system;
   try {
     system = set_up_system();
+    guard_self();
     action = serve(system);
   } catch (const std::exception& error) {
     fatal(error.what());

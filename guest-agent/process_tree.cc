@@ -64,6 +64,11 @@ static bool write_kill(int directory) {
   return ::write(fd.get(), "1", 1) == 1;
 }
 
+static void write_at(int directory, const char* name, const std::string& value) {
+  const sys::Fd fd = sys::open_at(directory, name, O_WRONLY);
+  sys::write_all(fd.get(), as_bytes(value));
+}
+
 // ---- trees by scan ----------------------------------------------------------------------------
 
 struct Process {
@@ -152,6 +157,35 @@ void ProcessTree::kill() const {
   }
 }
 
+void ProcessTree::limit(const proto::TreeLimits& limits) {
+  if (limits == proto::TreeLimits{}) return;
+  if (!directory_)
+    throw Error(Kind::Unsupported, "limits of memory, processes or CPU time need cgroups (v2)");
+  const auto set = [&](const char* controller, const char* file, const std::string& value) {
+    try {
+      trees_->provide(controller);
+      write_at(directory_.get(), file, value);
+    } catch (const SystemError& error) {
+      throw Error(Kind::Unsupported, std::string("the sandbox's kernel takes no limit of ") +
+                                         controller + ": " + sys::errno_text(error.errno_value()));
+    }
+  };
+  constexpr uint64_t kPeriod = 100'000;  // microseconds
+  if (limits.memory > 0) set("memory", "memory.max", std::to_string(limits.memory));
+  if (limits.processes > 0) set("pids", "pids.max", std::to_string(limits.processes));
+  if (limits.cpu_millis > 0)
+    set("cpu", "cpu.max",
+        std::to_string(limits.cpu_millis * (kPeriod / 1000)) + " " + std::to_string(kPeriod));
+}
+
+uint64_t ProcessTree::memory_kills() const {
+  if (!directory_) return 0;
+  const std::string events = read_at(directory_.get(), "memory.events", kMaxProcFile);
+  for (const auto line : split(events, '\n'))
+    if (line.starts_with("oom_kill ")) return parse_u64(line.substr(9)).value_or(0);
+  return 0;
+}
+
 ProcessTree::~ProcessTree() {
   if (!directory_) return;
   trees_->left_.push_back(std::move(name_));
@@ -172,8 +206,15 @@ static sys::Fd open_parent(const std::string& path) {
   return fd;
 }
 
-ProcessTrees::ProcessTrees(const std::string& parent)
-    : parent_(open_parent(parent)), run_(std::to_string(::getpid())) {}
+ProcessTrees::ProcessTrees(const std::string& parent, uint64_t processes)
+    : parent_(open_parent(parent)), processes_(processes), run_(std::to_string(::getpid())) {
+  if (processes_ == 0 || !parent_) return;
+  try {
+    provide("pids");
+  } catch (const SystemError&) {
+    processes_ = 0;  // a kernel without that controller: guard.cc has said so
+  }
+}
 
 ProcessTrees::~ProcessTrees() { sweep(); }
 
@@ -187,7 +228,16 @@ std::unique_ptr<ProcessTree> ProcessTrees::make() {
   }
   sys::check(::mkdirat(parent_.get(), tree->name_.c_str(), 0755), "making a cgroup");
   tree->directory_ = sys::open_at(parent_.get(), tree->name_, O_RDONLY | O_DIRECTORY);
+  if (processes_ > 0) tree->limit({.processes = processes_});
   return tree;
+}
+
+// Controllers are given to the trees when one first needs them: a memory controller in each makes
+// every command slower to start and to clear away.
+void ProcessTrees::provide(const std::string& controller) {
+  if (provided_.contains(controller)) return;
+  write_at(parent_.get(), "cgroup.subtree_control", "+" + controller);
+  provided_.insert(controller);
 }
 
 // Removes a cgroup and those that the command made below it.
@@ -208,8 +258,11 @@ static bool remove_group(int parent, const std::string& name, int depth) {
 }
 
 void ProcessTrees::sweep() {
-  std::erase_if(left_,
-                [this](const std::string& name) { return remove_group(parent_.get(), name, 0); });
+  for (size_t tries = std::min(left_.size(), kSweptPerCall); tries > 0; --tries) {
+    std::string name = std::move(left_.front());
+    left_.pop_front();
+    if (!remove_group(parent_.get(), name, 0)) left_.push_back(std::move(name));
+  }
 }
 
 }

@@ -14,13 +14,16 @@
 // A tree that is let go of while processes live (background jobs that outlive their command) keeps
 // its cgroup until the last of them has ended; ProcessTrees::sweep() removes it then.
 
+#include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include <sys/types.h>
 
+#include "mvm/proto/exec.h"
 #include "mvm/sys/fd.h"
 
 namespace mvm::guest {
@@ -38,6 +41,12 @@ class ProcessTree {
   // "NAME=value" that the command's environment must carry; empty where cgroups do the work.
   const std::string& marker() const { return marker_; }
   void set_root(pid_t pid) { root_ = pid; }
+
+  // To be called before the command is born. Error{Unsupported} where the kernel or this host of
+  // the agent has no such limits.
+  void limit(const proto::TreeLimits& limits);
+  // Processes of it that the kernel ended for its memory limit.
+  uint64_t memory_kills() const;
 
   bool empty() const;             // no process of it is alive
   void signal(int number) const;  // to each process
@@ -59,21 +68,29 @@ class ProcessTrees {
  public:
   // `parent` is a cgroup v2 directory under which one is made for each command; it is made itself
   // if need be. Empty, or unusable: scans of /proc.
-  explicit ProcessTrees(const std::string& parent);
+  // `processes` bounds each tree that brings no limit of its own, so that a fork bomb leaves room
+  // for other commands; 0: no bound.
+  explicit ProcessTrees(const std::string& parent, uint64_t processes = 0);
   ~ProcessTrees();
 
   std::unique_ptr<ProcessTree> make();
-  // Removes cgroups of trees that were let go of and have emptied since. For after each reaping.
+  // Removes cgroups of trees that were let go of and have emptied since, looking at a few in each
+  // call. For after each reaping.
   void sweep();
   bool uses_cgroups() const { return static_cast<bool>(parent_); }
   size_t remaining() const { return left_.size(); }
 
  private:
   friend class ProcessTree;
+  static constexpr size_t kSweptPerCall = 32;
+  void provide(const std::string& controller);
+
   sys::Fd parent_;
+  uint64_t processes_;
+  std::set<std::string> provided_;  // controllers that the trees have
   uint64_t next_ = 1;
-  std::string run_;                // tells this agent's cgroups and markers from another's
-  std::vector<std::string> left_;  // cgroups of trees let go of
+  std::string run_;               // tells this agent's cgroups and markers from another's
+  std::deque<std::string> left_;  // cgroups of trees let go of
 };
 
 }

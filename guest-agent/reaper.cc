@@ -9,7 +9,7 @@
 
 namespace mvm::guest {
 
-Reaper::Reaper(loop::Loop& loop) {
+Reaper::Reaper(loop::Loop& loop) : loop_(&loop) {
   sigset_t children;
   ::sigemptyset(&children);
   ::sigaddset(&children, SIGCHLD);
@@ -28,7 +28,8 @@ void Reaper::collect() {
   while (::read(signals_.get(), &info, sizeof info) > 0) {
   }
   // Signals of one number merge, so one of them may stand for many children.
-  while (true) {
+  int left = kPerTurn;
+  for (; left > 0; --left) {
     int status = 0;
     const pid_t pid = ::waitpid(-1, &status, WNOHANG);
     if (pid <= 0) break;
@@ -40,6 +41,7 @@ void Reaper::collect() {
                               : sys::ExitStatus{WEXITSTATUS(status), 0});
   }
   if (observer_) observer_();
+  if (left == 0) more_ = loop_->after(std::chrono::milliseconds(0), [this] { collect(); });
 }
 
 }

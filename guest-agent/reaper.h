@@ -15,6 +15,9 @@ namespace mvm::guest {
 
 class Reaper {
  public:
+  // Children collected in one turn: ten thousand that end at once must not keep the host waiting.
+  static constexpr int kPerTurn = 128;
+
   // Blocks SIGCHLD for the process; children must unblock it (launch.cc does).
   explicit Reaper(loop::Loop& loop);
 
@@ -29,8 +32,10 @@ class Reaper {
 
   std::unordered_map<pid_t, std::function<void(sys::ExitStatus)>> expected_;
   std::function<void()> observer_;
+  loop::Loop* loop_;
   sys::Fd signals_;
   loop::Watch watch_;
+  loop::Watch more_;
 };
 
 }

@@ -19,7 +19,11 @@
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 
+#include "decoded.h"
+#include "files.h"
+#include "forward.h"
 #include "get.h"
+#include "metrics.h"
 #include "put.h"
 #include "version.h"
 
@@ -28,8 +32,9 @@ namespace mvm::guest {
 Server::Server(loop::Loop& loop, Options options)
     : loop_(&loop),
       options_(std::move(options)),
+      gate_(options_.profile),
       reaper_(loop),
-      trees_(options_.cgroups),
+      trees_(options_.cgroups, options_.processes_each),
       commands_{loop, reaper_, trees_, Lingering(loop), {}, {}} {
   // A host or a command that stops reading is an error code, not an end.
   ::signal(SIGPIPE, SIG_IGN);
@@ -154,25 +159,6 @@ void Server::accept() {
 
 // ---- verbs ------------------------------------------------------------------------------------
 
-// MemAvailable of /proc/meminfo, in bytes.
-static std::optional<uint64_t> available_memory() {
-  constexpr size_t kMaxMeminfo = size_t{64} * 1024;
-  std::string text;
-  try {
-    text = sys::read_text_file("/proc/meminfo", kMaxMeminfo);
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-  constexpr std::string_view kLabel = "MemAvailable:";
-  const size_t at = text.find(kLabel);
-  if (at == std::string::npos) return std::nullopt;
-  std::string_view rest = std::string_view(text).substr(at + kLabel.size());
-  rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
-  const auto kibibytes = parse_u64(rest.substr(0, rest.find(' ')));
-  if (!kibibytes) return std::nullopt;
-  return *kibibytes * 1024;
-}
-
 void Server::info(Channel& channel) {
   utsname system{};
   ::uname(&system);
@@ -199,24 +185,25 @@ static void set_clock(uint64_t unix_nanoseconds) {
   sys::check(::clock_settime(CLOCK_REALTIME, &now), "setting the clock");
 }
 
-template <typename Request>
-static Request decoded(ByteView payload) {
-  auto request = Request::decode(payload);
-  if (!request) throw Error(Kind::Invalid, "the request is malformed");
-  return std::move(*request);
-}
-
 std::unique_ptr<Stream> Server::open(Channel& channel, std::string_view verb, ByteView payload) {
+  if (const auto refusal = gate_.refuse(verb)) throw Error(refusal->kind, refusal->message);
   if (verb == proto::kExecVerb)
     return std::make_unique<Exec>(channel, commands_, decoded<proto::ExecRequest>(payload));
   if (verb == proto::kPutVerb)
     return std::make_unique<Put>(channel, decoded<proto::PutRequest>(payload));
   if (verb == proto::kGetVerb)
     return std::make_unique<Get>(channel, decoded<proto::GetRequest>(payload));
+  if (verb == proto::kTcpVerb)
+    return std::make_unique<Forward>(*loop_, channel, decoded<proto::TcpRequest>(payload));
+  if (verb.starts_with(kFileVerbPrefix)) return open_file_verb(*loop_, channel, verb, payload);
   if (verb == proto::kPingVerb) {
     channel.end(proto::encode_ok());
   } else if (verb == proto::kInfoVerb) {
     info(channel);
+  } else if (verb == proto::kMetricsVerb) {
+    proto::Metrics metrics = collect_metrics(options_.cgroups);
+    metrics.commands = commands_.running.size();
+    channel.end(proto::encode_ok(metrics.encode()));
   } else if (verb == proto::kSyncTimeVerb) {
     set_clock(decoded<proto::SyncTimeRequest>(payload).unix_nanoseconds);
     channel.end(proto::encode_ok());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "mvm/loop/loop.h"
+#include "mvm/proto/profile.h"
 
 #include "connection.h"
 #include "exec.h"
@@ -22,7 +23,9 @@ inline constexpr size_t kMaxConnections = 16;
 class Server {
  public:
   struct Options {
-    std::string cgroups;  // parent of the commands' cgroups; empty: none
+    std::string cgroups;          // parent of the commands' cgroups; empty: none
+    uint64_t processes_each = 0;  // limit of each command that brings none; 0: no limit
+    proto::Profile profile = proto::Profile::Dev;
     // Called when shutdown was asked for and its End is on the way.
     std::function<void(std::chrono::milliseconds grace)> shutdown;
     // Called after each batch of ended processes.
@@ -60,6 +63,7 @@ class Server {
 
   loop::Loop* loop_;
   Options options_;
+  proto::ProfileGate gate_;
   Reaper reaper_;
   ProcessTrees trees_;
   Commands commands_;

@@ -16,6 +16,9 @@ Settings parse_settings(std::string_view command_line) {
     if (name == "mvm.overlay") settings.overlay = value;
     if (name == "mvm.overlay_size") settings.overlay_size = value;
     if (name == "mvm.hostname") settings.hostname = value;
+    // A word that we do not know is not taken for the one that allows everything.
+    if (name == "mvm.profile")
+      settings.profile = proto::profile_from_name(value).value_or(proto::Profile::Sealed);
     if (name == "mvm.log") settings.verbose = value == "debug";
     if (name == "mvm.port") {
       const auto port = parse_u64(value);

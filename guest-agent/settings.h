@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "mvm/proto/frame.h"
+#include "mvm/proto/profile.h"
 
 namespace mvm::guest {
 
@@ -15,9 +16,10 @@ struct Settings {
   std::string root;          // mvm.root=/dev/vda: read-only; erofs, squashfs or ext4
   std::string overlay;       // mvm.overlay=/dev/vdb: ext4, writable; none: tmpfs
   std::string overlay_size;  // mvm.overlay_size=256M: bound of the tmpfs, as tmpfs(5) reads it
-  std::string hostname = "sandbox";   // mvm.hostname=
-  uint32_t port = proto::kAgentPort;  // mvm.port=
-  bool verbose = false;               // mvm.log=debug: a line on the console for each step
+  std::string hostname = "sandbox";              // mvm.hostname=
+  uint32_t port = proto::kAgentPort;             // mvm.port=
+  proto::Profile profile = proto::Profile::Dev;  // mvm.profile=sealed
+  bool verbose = false;  // mvm.log=debug: a line on the console for each step
 };
 
 // Later values win; what is not ours is the kernel's.

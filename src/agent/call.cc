@@ -17,7 +17,8 @@ Incoming Call::on_frame(const proto::Frame& frame) noexcept {
   Incoming incoming;
   switch (frame.type) {
     case FrameType::Data:
-      if (kind_ != Kind::Get) return fault("data that nobody asked for");
+      if (!receives()) return fault("data that nobody asked for");
+      if (eof_) return fault("data after its end");
       if (!receive_.receive(frame.payload.size())) return fault("more data than it may send");
       incoming.what = Incoming::What::Data;
       incoming.payload = frame.payload;
@@ -30,6 +31,11 @@ Incoming Call::on_frame(const proto::Frame& frame) noexcept {
     }
     case FrameType::Event:
       if (++events_ > kMaxEvents) return fault("events without end");
+      return incoming;
+    case FrameType::Eof:
+      if (kind_ != Kind::Duplex || eof_) return fault("an end of data where none can be");
+      eof_ = true;
+      incoming.what = Incoming::What::Eof;
       return incoming;
     case FrameType::End:
       ended_ = true;

@@ -79,6 +79,8 @@ void Connection::send_data(ByteView data) {
   writer.bytes(data.subspan(sent - std::min(sent, head.size())));
 }
 
+void Connection::send_end_of_data() { proto::append_frame(out_, call_->stream(), FrameType::Eof); }
+
 void Connection::consumed(size_t length) {
   const auto credit = call_->consume(length);
   if (credit) proto::append_window(out_, call_->stream(), *credit);
@@ -197,6 +199,10 @@ void Connection::ping(Limit limit) { request(proto::encode_request(proto::kPingV
 
 proto::AgentInfo Connection::info(Limit limit) {
   return decoded<proto::AgentInfo>(request(proto::encode_request(proto::kInfoVerb), limit));
+}
+
+proto::Metrics Connection::metrics(Limit limit) {
+  return decoded<proto::Metrics>(request(proto::encode_request(proto::kMetricsVerb), limit));
 }
 
 void Connection::sync_time(uint64_t unix_nanoseconds, Limit limit) {

@@ -93,6 +93,7 @@ void describe(Io& io, T& value) {
     io("workdir", value.workdir);
     io("user", value.user);
     io("hostname", value.hostname);
+    io("profile", value.profile);
     io("labels", value.labels);
     io("ephemeral", value.ephemeral);
     io("wait", value.wait);
@@ -118,6 +119,7 @@ void describe(Io& io, T& value) {
     io("pids", pids);
     io("labels", value.labels);
     io("ephemeral", value.ephemeral);
+    io("profile", value.profile);
     io("control_socket", value.control_socket);
     io("console_log", value.console_log);
     io("memory_use", value.memory_use);

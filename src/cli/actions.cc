@@ -20,6 +20,17 @@ int run_command(Context& context, const Arguments& arguments) {
       return shell(context, arguments);
     case Verb::Copy:
       return copy(context, copy_options(arguments));
+    case Verb::FileRead:
+    case Verb::FileWrite:
+    case Verb::FileStat:
+    case Verb::FileList:
+    case Verb::FileMakeDirectory:
+    case Verb::FileMove:
+    case Verb::FileRemove:
+    case Verb::FileWatch:
+      return files(context, arguments);
+    case Verb::Stats:
+      return stats(context, arguments);
     case Verb::Logs:
       return logs(context, arguments);
     case Verb::Ps:

@@ -45,6 +45,9 @@ constexpr std::array kMachine = {
     Option{0, "disk-iops", "", "N",
            "Most requests that a disk serves in a second. Default: no limit."},
     Option{0, "hostname", "", "NAME", "Host name inside. Default: the sandbox's name."},
+    Option{0, "profile", "", "PROFILE",
+           "What it may be asked to do: dev, or sealed (one command, no file access). "
+           "Default: dev."},
     Option{0, "label", "", "KEY=VALUE", "Label to find it by. May be given many times.", true},
     Option{0, "boot-timeout", "", "DURATION", "How long the start may take. Default: 60s."},
 };
@@ -66,6 +69,19 @@ constexpr std::array kStreams = {
            "Stop the command and all it started after this time, such as 30s; exit code 124."},
     Option{0, "max-output", "", "SIZE",
            "Drop output beyond this. Default: no limit; with --json 1M for each stream."},
+};
+
+constexpr std::array kLimits = {
+    Option{0, "rlimit", "ulimit", "NAME=SOFT[:HARD]",
+           "Resource limit as setrlimit(2) has it, such as nofile=1024:2048, core=0 or "
+           "stack=16M; 'unlimited' for none. May be given many times.",
+           true},
+    Option{0, "memory-limit", "", "SIZE",
+           "Memory for the command and all it starts; beyond it the kernel ends it."},
+    Option{0, "pids-limit", "", "N", "Processes and threads of the command, itself included."},
+    Option{0, "cpu-limit", "", "CPUS", "Processor time of the command, such as 0.5 or 2."},
+    Option{0, "group-add", "", "GROUP",
+           "Supplementary group, a name or a gid. May be given many times.", true},
 };
 
 // ---- init, up
@@ -102,7 +118,7 @@ constexpr auto kRunMachine = [] {
   return out;
 }();
 constexpr auto kRunOptions = joined(
-    kStreams, kPlace, kRunMachine,
+    kStreams, kLimits, kPlace, kRunMachine,
     std::array{Option{0, "name", "", "NAME", "Name of the sandbox. Default: one is made up."},
                Option{0, "rm", "", "", "Accepted; the sandbox is always removed."}, kQuiet, kJson});
 constexpr std::array<std::string_view, 3> kRunExamples = {
@@ -112,14 +128,16 @@ constexpr std::array<std::string_view, 3> kRunExamples = {
 constexpr std::array kNamePositional = {
     Positional{"NAME", "The sandbox.", true, false, Offer::Sandboxes}};
 constexpr auto kExecOptions =
-    joined(kStreams,
+    joined(kStreams, kLimits,
            std::array{Option{'d', "detach", "", "",
                              "Start the command and do not wait; its output is dropped."}},
            kPlace, std::array{kName, kJson});
-constexpr std::array<std::string_view, 5> kExecExamples = {
-    "mvm exec agent-sandbox -- python3 /work/agent.py", "mvm exec -it agent-sandbox bash",
+constexpr std::array<std::string_view, 6> kExecExamples = {
+    "mvm exec agent-sandbox -- python3 /work/agent.py",
+    "mvm exec -it agent-sandbox bash",
     "mvm exec -i agent-sandbox -- tar -xf - -C /work <work.tar",
     "mvm exec agent-sandbox --timeout 30s -e DEBUG=1 -w /work -- make test",
+    "mvm exec agent-sandbox --rlimit nofile=1024:2048 --memory-limit 256M -- ./build.sh",
     "mvm exec agent-sandbox --json -- id"};
 
 constexpr auto kShellOptions = joined(kPlace, std::array{kName});
@@ -139,6 +157,70 @@ constexpr std::array kCopyOptions = {
 constexpr std::array<std::string_view, 3> kCopyExamples = {
     "mvm cp agent.py agent-sandbox:/work/", "mvm cp agent-sandbox:/work/out ./out",
     "mvm cp -p data agent-sandbox:/srv/input/data"};
+
+// ---- files of a sandbox
+// ---------------------------------------------------------------------------
+
+constexpr Positional kPlacePositional{"NAME:PATH", "The sandbox and an absolute path in it."};
+constexpr std::array kPlacePositionals = {kPlacePositional};
+constexpr Option kRoot{0, "root", "", "DIR",
+                       "Take PATH relative to this folder of the sandbox, and refuse it when "
+                       "anything on the way (.., a link, a mount) leads out of there."};
+constexpr Option kMode{0, "mode", "", "MODE", "Permissions, octal."};
+constexpr Option kOwner{'u', "user", "", "USER", "Owner of what is made. Default: root."};
+
+constexpr std::array kReadOptions = {
+    Option{0, "offset", "", "SIZE", "Start there, such as 4096 or 4G. Default: 0."},
+    Option{0, "length", "", "SIZE", "Read at most so much. Default: to the end."}, kRoot};
+constexpr std::array<std::string_view, 2> kReadExamples = {
+    "mvm fs read agent-sandbox:/etc/os-release",
+    "mvm fs read agent-sandbox:/var/log/app.log --offset 1M --length 64K"};
+constexpr std::array kWriteOptions = {
+    Option{0, "offset", "", "SIZE", "Write into the file itself from there on."},
+    Option{'a', "append", "", "", "Write to the end of the file itself."},
+    Option{0, "new", "", "", "It is an error when the file exists."},
+    Option{0, "limit", "", "SIZE", "It is an error when there is more than this."},
+    Option{0, "sync", "", "", "Return when it is on the sandbox's disk."},
+    kMode,
+    kOwner,
+    kRoot,
+    kJson};
+constexpr std::array<std::string_view, 3> kWriteExamples = {
+    "mvm fs write agent-sandbox:/work/task.json <task.json",
+    "mvm fs write agent-sandbox:/work/run.sh --mode 0755 <run.sh",
+    "echo done | mvm fs write agent-sandbox:notes.txt --root /work --append"};
+constexpr std::array kStatOptions = {
+    Option{'L', "follow-link", "", "", "Look at what a symbolic link points to."}, kRoot, kJson};
+constexpr std::array<std::string_view, 1> kStatExamples = {
+    "mvm fs stat agent-sandbox:/etc/passwd --json"};
+constexpr std::array kFileListOptions = {
+    Option{'l', "long", "", "", "Type, mode, owner, size and time as well."},
+    Option{0, "limit", "", "N", "At most so many entries."}, kRoot, kJson};
+constexpr std::array<std::string_view, 2> kFileListExamples = {
+    "mvm fs ls agent-sandbox:/work -l", "mvm fs ls agent-sandbox:/work --limit 100 --json"};
+constexpr std::array kMakeDirectoryOptions = {
+    Option{'p', "parents", "", "",
+           "Make missing folders above it too; an existing one is no error."},
+    kMode, kOwner, kRoot};
+constexpr std::array<std::string_view, 1> kMakeDirectoryExamples = {
+    "mvm fs mkdir -p agent-sandbox:/work/out/today"};
+constexpr std::array kMovePositionals = {kPlacePositional,
+                                         Positional{"TO", "The new path in the same sandbox."}};
+constexpr std::array kMoveOptions = {
+    Option{'n', "no-replace", "", "", "It is an error when TO exists."}, kRoot};
+constexpr std::array<std::string_view, 1> kMoveExamples = {
+    "mvm fs mv agent-sandbox:/work/new /work/current"};
+constexpr std::array kFileRemoveOptions = {
+    Option{'r', "recursive", "", "",
+           "A folder with all in it; other file systems are not entered."},
+    kRoot, kJson};
+constexpr std::array<std::string_view, 1> kFileRemoveExamples = {
+    "mvm fs rm -r agent-sandbox:/work/out"};
+constexpr std::array kWatchOptions = {
+    Option{0, "count", "", "N", "End after so many events."}, kRoot,
+    Option{0, "json", "", "", "Print each event as a JSON document on a line of its own."}};
+constexpr std::array<std::string_view, 2> kWatchExamples = {
+    "mvm fs watch agent-sandbox:/work", "mvm fs watch agent-sandbox:/work/out --count 1 --json"};
 
 constexpr std::array kLogsOptions = {Option{'f', "follow", "", "", "Go on until the sandbox ends."},
                                      kName};
@@ -160,6 +242,9 @@ constexpr std::array<std::string_view, 3> kPsExamples = {"mvm ps", "mvm ps -a --
 constexpr Option kJsonLine{0, "json", "", "", "Print it on one line."};
 constexpr std::array kInspectOptions = {kName, kJsonLine};
 constexpr std::array kImageInspectOptions = {kJsonLine};
+constexpr std::array kStatsOptions = {kName, kJson};
+constexpr std::array<std::string_view, 2> kStatsExamples = {"mvm stats agent-sandbox",
+                                                            "mvm stats agent-sandbox --json"};
 constexpr std::array<std::string_view, 1> kInspectExamples = {"mvm inspect agent-sandbox"};
 
 constexpr std::array kNamesPositional = {
@@ -239,6 +324,7 @@ constexpr std::array kHelpOptions = {
 constexpr std::array<std::string_view, 2> kHelpExamples = {"mvm help", "mvm help image import"};
 
 constexpr std::string_view kSandboxes = "Sandboxes";
+constexpr std::string_view kFiles = "Files of a sandbox";
 constexpr std::string_view kImages = "Images";
 constexpr std::string_view kItself = "mvm itself";
 
@@ -293,6 +379,11 @@ constexpr std::array kCommands = {
     Command{Verb::Inspect, "inspect", "", kSandboxes, "Print all that is known of a sandbox",
             "Prints a JSON document. Accepts a name or an id.", kNamePositional, kInspectOptions,
             "", false, kInspectExamples},
+    Command{
+        Verb::Stats, "stats", "", kSandboxes, "Print what a running sandbox uses",
+        "Asks the sandbox itself for its memory, processor time, tasks and disk. It is what the "
+        "sandbox says: good for a look, not for a bill.",
+        kNamePositional, kStatsOptions, "", false, kStatsExamples},
     Command{Verb::Down, "down", "stop", kSandboxes, "Stop sandboxes",
             "Asks the sandbox to end, and ends it when it has not after the grace time. Its disk "
             "stays: `mvm up NAME` starts it again. Stopping a stopped sandbox is no error.",
@@ -300,6 +391,38 @@ constexpr std::array kCommands = {
     Command{Verb::Remove, "rm", "", kSandboxes, "Remove stopped sandboxes",
             "Removes the sandbox with all it wrote. A running one is an error unless forced.",
             kNamesPositional, kRemoveOptions, "", false, kRemoveExamples},
+
+    Command{Verb::FileRead, "fs read", "cat", kFiles, "Print a file of a sandbox",
+            "Writes the content of a regular file to standard output.", kPlacePositionals,
+            kReadOptions, "", false, kReadExamples},
+    Command{Verb::FileWrite, "fs write", "", kFiles, "Write standard input to a file of a sandbox",
+            "Replaces the file as a whole: whoever reads it sees the old content or the new, and "
+            "when this is interrupted the old one stays. Mode and owner of an existing file are "
+            "kept. With --offset or --append the file itself is written to.",
+            kPlacePositionals, kWriteOptions, "", false, kWriteExamples},
+    Command{Verb::FileStat, "fs stat", "", kFiles, "Print what a file of a sandbox is",
+            "Prints type, size, mode, owner and time. 'allocated' is what it takes on disk.",
+            kPlacePositionals, kStatOptions, "", false, kStatExamples},
+    Command{Verb::FileList, "fs ls", "list", kFiles, "List a folder of a sandbox",
+            "Prints the entries in the order in which the file system has them, as they come.",
+            kPlacePositionals, kFileListOptions, "", false, kFileListExamples},
+    Command{Verb::FileMakeDirectory, "fs mkdir", "", kFiles, "Make a folder in a sandbox",
+            "Makes a folder with mode 0755 unless --mode says otherwise.", kPlacePositionals,
+            kMakeDirectoryOptions, "", false, kMakeDirectoryExamples},
+    Command{Verb::FileMove, "fs mv", "", kFiles, "Rename a file or folder in a sandbox",
+            "Renames as rename(2) does: at once, within one file system; an existing file TO is "
+            "replaced.",
+            kMovePositionals, kMoveOptions, "", false, kMoveExamples},
+    Command{Verb::FileRemove, "fs rm", "", kFiles, "Remove a file or folder in a sandbox",
+            "Removes a file, a link or an empty folder; symbolic links are never followed.",
+            kPlacePositionals, kFileRemoveOptions, "", false, kFileRemoveExamples},
+    Command{Verb::FileWatch, "fs watch", "", kFiles,
+            "Print changes of a file or folder as they happen",
+            "Prints one event a line: created, modified, attributes, removed, moved_from, "
+            "moved_to, closed (after writing), each with the entry's name. 'ready' comes first: "
+            "what happens from then on is seen. 'overflow' says that events were lost. Ends when "
+            "the watched thing is gone.",
+            kPlacePositionals, kWatchOptions, "", false, kWatchExamples},
 
     Command{Verb::ImageImport, "image import", "", kImages, "Make an image from a folder or a tar",
             "Reads a root file system and keeps it as an image. The source is not changed and not "

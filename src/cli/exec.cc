@@ -35,6 +35,9 @@ ExecPlan plan_of(const Context& context, const ExecOptions& options) {
   request.tty = options.tty;
   request.timeout = std::chrono::milliseconds(options.timeout_ms);
   request.detach = options.detach;
+  request.groups = options.groups;
+  request.rlimits = options.rlimits;
+  request.limits = options.limits;
   // With --json each stream has a cap of its own, and is counted beyond it.
   if (!options.json) request.max_output = options.max_output;
   if (options.tty) {

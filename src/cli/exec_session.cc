@@ -39,6 +39,8 @@ constexpr uint32_t kStatusStream = 2;  // with --json: whose result it is
 // make standard output non-blocking: others share it.
 constexpr size_t kPiece = 4096;
 constexpr size_t kMaxQueued = 256 * 1024;  // towards the sandbox; standard input waits beyond it
+// Beyond a command's time-out and grace: a busy sandbox may be slow to say so.
+constexpr std::chrono::seconds kTimeoutSlack{15};
 constexpr std::array kTaken = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH};
 
 // Where one output stream goes: a descriptor, or memory up to a cap.
@@ -124,9 +126,25 @@ class Session {
     return ended_ && !out_.waiting() && !err_.waiting();
   }
 
-  // Milliseconds for poll(2): what is left of the time for the greeting, then for ever.
-  int until_greeting() const {
-    if (greeted_) return -1;
+  // Milliseconds for poll(2): what is left of the time for the greeting, then of the command's own
+  // time, or for ever. The guest's agent ends the command when its time is over; one that does not
+  // is not waited for. A new sandbox (`run`) may still be booting: its start has a limit of its
+  // own.
+  int until_deadline() const {
+    if (greeted_) {
+      // While our own reader does not read, the sandbox cannot go on either.
+      const bool counts = plan_.request.timeout.count() > 0 && !ended_ && !out_.waiting() &&
+                          !err_.waiting() && (started_ || plan_.sandbox_id.empty());
+      if (!counts) return -1;
+      const auto over = began_ + plan_.request.timeout + plan_.request.kill_grace;
+      const auto by = std::max(over, alive_) + kTimeoutSlack;
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(by - steady_clock::now());
+      if (left.count() <= 0)
+        throw Error(Kind::Timeout,
+                    "the sandbox does not answer: its command's time is over, and "
+                    "it has not said how it ended");
+      return static_cast<int>(std::min<int64_t>(left.count(), 3'600'000));
+    }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(greet_by_ - steady_clock::now());
     if (left.count() <= 0)
       throw Error(Kind::Timeout, "the sandbox took the connection, but says nothing; mvm logs " +
@@ -155,7 +173,7 @@ class Session {
     if (out_.waiting()) entries[kOut] = {out_.fd(), POLLOUT, 0};
     if (err_.waiting()) entries[kErr] = {err_.fd(), POLLOUT, 0};
 
-    const int polled = ::poll(entries.data(), entries.size(), until_greeting());
+    const int polled = ::poll(entries.data(), entries.size(), until_deadline());
     if (polled < 0 && errno != EINTR) throw SystemError(errno, "waiting for the command");
     if (polled <= 0) return;
     if (entries[kSignals].revents != 0)
@@ -224,6 +242,7 @@ class Session {
     if (length <= 0)
       throw Error(Kind::Unavailable, "the sandbox closed the connection; did it end?");
     decoder_.commit(static_cast<size_t>(length));
+    alive_ = steady_clock::now();
     while (!ended_) {
       const auto frame = decoder_.next();
       if (!frame) break;
@@ -241,6 +260,7 @@ class Session {
         throw Error(Kind::Unsupported,
                     "the sandbox was started by another version of mvm; start it again");
       greeted_ = true;
+      began_ = steady_clock::now();
       return;
     }
     if (frame.stream == kStatusStream && frame.type == FrameType::End) {
@@ -257,6 +277,8 @@ class Session {
       case FrameType::Stderr:
         return output(err_, frame.payload);
       case FrameType::Event:
+        if (started_) broken();  // there is one event, and events cost no credit
+        began_ = steady_clock::now();
         started_ = true;
         return;
       case FrameType::Window: {
@@ -277,6 +299,7 @@ class Session {
   }
 
   void consumed(size_t length) {
+    alive_ = steady_clock::now();
     const auto credit = output_window_.consume(length);
     if (credit && !ended_) proto::append_window(queue_, kStream, *credit);
   }
@@ -312,6 +335,8 @@ class Session {
   bool greeted_ = false;
   steady_clock::time_point greet_by_ = steady_clock::now() + plan_.greeting_limit;
   bool started_ = false;
+  steady_clock::time_point alive_;  // the sandbox last spoke, or could last be spoken to
+  steady_clock::time_point began_;  // the command, or the wait for it
   bool ended_ = false;
   int interruptions_ = 0;
   proto::ExecResult result_;
@@ -353,6 +378,7 @@ int run_session(Console& console, sys::Fd socket, const ExecPlan& plan) {
     report.exit_code = code;
     report.signal = result.signal;
     report.timed_out = result.timed_out;
+    report.out_of_memory = result.out_of_memory;
     report.out = session.out();
     report.err = session.err();
     report.truncated = result.truncated || report.out.bytes > report.out.text.size() ||
@@ -363,6 +389,8 @@ int run_session(Console& console, sys::Fd socket, const ExecPlan& plan) {
     return code;
   }
   if (result.timed_out) console.err("mvm: the command ran out of time and was ended\n");
+  if (result.out_of_memory)
+    console.err("mvm: processes of the command were ended for its --memory-limit\n");
   if (result.truncated) console.err("mvm: output beyond --max-output was dropped\n");
   return code;
 }

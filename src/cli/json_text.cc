@@ -22,6 +22,7 @@ std::string json_exec(const ExecReport& report) {
   json["signal"] = report.signal == 0 ? Json(nullptr) : Json(report.signal);
   json["timed_out"] = report.timed_out;
   json["truncated"] = report.truncated;
+  json["out_of_memory"] = report.out_of_memory;
   json["duration_ms"] = report.duration_ms;
   json["stdout"] = report.out.text;
   json["stdout_bytes"] = report.out.bytes;
@@ -76,6 +77,51 @@ std::string json_version(std::string_view version) { return document({{"version"
 
 std::string json_copy(uint64_t entries, uint64_t bytes, uint64_t skipped) {
   return document({{"entries", entries}, {"bytes", bytes}, {"skipped", skipped}});
+}
+
+std::string json_number(std::string_view name, uint64_t value) {
+  return document({{std::string(name), value}});
+}
+
+static Json file_object(const proto::FileStatus& status) {
+  Json json;
+  json["type"] = proto::file_type_name(status.type);
+  json["size"] = status.size;
+  json["allocated"] = status.allocated;
+  json["mode"] = status.mode;
+  json["uid"] = status.uid;
+  json["gid"] = status.gid;
+  json["inode"] = status.inode;
+  json["links"] = status.links;
+  json["mtime"] = status.mtime_seconds;
+  json["mtime_ns"] = status.mtime_nanoseconds;
+  if (status.type == proto::FileType::Symlink) json["target"] = status.target;
+  return json;
+}
+
+std::string json_file(const proto::FileStatus& status) { return document(file_object(status)); }
+
+std::string json_list_entry(const proto::ListEntry& entry) {
+  Json json;
+  json["name"] = entry.name;
+  json.update(file_object(entry.status));
+  std::string text = document(json);
+  text.pop_back();
+  return text;
+}
+
+std::string json_watch_event(const proto::WatchEvent& event) {
+  Json json;
+  json["event"] = proto::kWatchKinds.at(static_cast<size_t>(event.kind));
+  if (!event.name.empty()) json["name"] = event.name;
+  if (event.cookie > 0) json["cookie"] = event.cookie;
+  return document(json);
+}
+
+std::string json_metrics(const proto::Metrics& metrics) {
+  Json json;
+  proto::visit_metrics(metrics, [&](const char* name, uint64_t value) { json[name] = value; });
+  return document(json);
 }
 
 std::string json_pretty(std::string_view text) {

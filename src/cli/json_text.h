@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "mvm/config/manifest.h"
+#include "mvm/proto/files.h"
+#include "mvm/proto/metrics.h"
 
 #include "doctor.h"
 
@@ -25,6 +27,7 @@ struct ExecReport {
   int signal = 0;
   bool timed_out = false;
   bool truncated = false;
+  bool out_of_memory = false;
   uint64_t duration_ms = 0;
   Captured out;
   Captured err;
@@ -36,6 +39,11 @@ std::string json_settings(const config::Resolved& resolved);
 std::string json_checks(const std::vector<Check>& checks);
 std::string json_version(std::string_view version);
 std::string json_copy(uint64_t entries, uint64_t bytes, uint64_t skipped);
+std::string json_number(std::string_view name, uint64_t value);
+std::string json_file(const proto::FileStatus& status);
+std::string json_list_entry(const proto::ListEntry& entry);  // without the line break
+std::string json_watch_event(const proto::WatchEvent& event);
+std::string json_metrics(const proto::Metrics& metrics);
 // Documents of the API, indented for people.
 std::string json_pretty(std::string_view document);
 

@@ -5,6 +5,8 @@
 #include "mvm/base/text.h"
 #include "mvm/config/schema.h"
 
+#include "limits.h"
+
 namespace mvm::cli {
 namespace {
 
@@ -82,12 +84,6 @@ config::Settings settings_of(const Arguments& arguments) {
   return settings;
 }
 
-std::string checked_name(const Arguments& arguments, const std::string& name) {
-  if (const auto complaint = name_complaint(name))
-    wrong(arguments, "'" + printable(name, 40) + "' is no valid name: " + *complaint);
-  return name;
-}
-
 void read_streams(const Arguments& arguments, ExecOptions& options) {
   options.interactive = arguments.flag("interactive");
   options.tty = arguments.flag("tty");
@@ -105,6 +101,34 @@ void read_streams(const Arguments& arguments, ExecOptions& options) {
   }
   if (options.json && options.tty)
     wrong(arguments, "--json and --tty contradict: a terminal is not a document");
+}
+
+void read_limits(const Arguments& arguments, ExecOptions& options) {
+  const auto checked = [&](std::string_view flag, const auto& parsed) {
+    if (!parsed) wrong(arguments, "--" + std::string(flag) + " " + parsed.error());
+    return *parsed;
+  };
+  for (const std::string& text : arguments.values("rlimit")) {
+    const auto limit = checked("rlimit", parse_rlimit(text));
+    for (const auto& earlier : options.rlimits)
+      if (earlier.resource == limit.resource)
+        wrong(arguments,
+              "--rlimit names " + std::string(proto::kRlimitNames.at(limit.resource)) + " twice");
+    options.rlimits.push_back(limit);
+  }
+  if (const auto text = arguments.value("memory-limit"))
+    options.limits.memory = checked("memory-limit", parse_memory_limit(*text));
+  if (const auto text = arguments.value("pids-limit"))
+    options.limits.processes = checked("pids-limit", parse_process_limit(*text));
+  if (const auto text = arguments.value("cpu-limit"))
+    options.limits.cpu_millis = checked("cpu-limit", parse_cpu_limit(*text));
+  options.groups = arguments.values("group-add");
+  if (options.groups.size() > proto::kMaxAddedGroups)
+    wrong(arguments, "--group-add is given " + std::to_string(options.groups.size()) +
+                         " times; the most is " + std::to_string(proto::kMaxAddedGroups));
+  for (const std::string& group : options.groups)
+    if (group.empty() || group.size() > proto::kMaxUserName)
+      wrong(arguments, "--group-add must be a group's name or number");
 }
 
 void read_place(const Arguments& arguments, const Variable& variable, ExecOptions& options) {
@@ -126,6 +150,12 @@ std::optional<Pair> remote_place(std::string_view text) {
 
 }
 
+std::string checked_name(const Arguments& arguments, const std::string& name) {
+  if (const auto complaint = name_complaint(name))
+    wrong(arguments, "'" + printable(name, 40) + "' is no valid name: " + *complaint);
+  return name;
+}
+
 std::string sandbox_name(const Arguments& arguments) {
   const auto named = arguments.value("name");
   return checked_name(arguments, named ? *named : arguments.positional("NAME").value_or(""));
@@ -143,6 +173,7 @@ ExecOptions exec_options(const Arguments& arguments, const Variable& variable) {
   options.sandbox = sandbox_name(arguments);
   options.argv = arguments.rest();
   read_streams(arguments, options);
+  read_limits(arguments, options);
   read_place(arguments, variable, options);
   options.detach = arguments.flag("detach");
   if (options.detach) {
@@ -172,6 +203,7 @@ RunOptions run_options(const Arguments& arguments, const Variable& variable) {
   RunOptions options;
   options.exec.argv = arguments.rest();
   read_streams(arguments, options.exec);
+  read_limits(arguments, options.exec);
   read_place(arguments, variable, options.exec);
   options.machine = settings_of(arguments);
   options.machine.workdir.reset();

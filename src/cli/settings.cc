@@ -72,6 +72,7 @@ api::SandboxSpec spec_of(const config::Settings& settings) {
   spec.kernel = settings.kernel.value_or("");
   spec.workdir = settings.workdir.value_or("");
   spec.user = settings.user.value_or("");
+  spec.profile = settings.profile.value_or(spec.profile);
   spec.hostname = settings.hostname.value_or("");
   spec.env = settings.env;
   spec.labels = settings.labels;

@@ -64,6 +64,11 @@ Complaint check_hostname(std::string_view, std::string_view value) {
   return std::nullopt;
 }
 
+Complaint check_profile(std::string_view, std::string_view value) {
+  if (value == "dev" || value == "sealed") return std::nullopt;
+  return "must be \"dev\" or \"sealed\", not '" + printable(value, 40) + "'";
+}
+
 using S = Settings;
 
 constexpr std::array kKeys = {
@@ -98,6 +103,11 @@ constexpr std::array kKeys = {
         "User that commands run as: a name, a uid, or uid:gid."},
     Key{"", "hostname", Type::Text, &S::hostname, "", "the sandbox's name", 0, 0, 1, check_hostname,
         "--hostname", "", "Host name inside the sandbox."},
+    Key{"", "profile", Type::Text, &S::profile, "dev", "", 0, 0, 1, check_profile, "--profile",
+        "MVM_PROFILE",
+        "What the sandbox may be asked to do. \"dev\": everything. \"sealed\": it runs one "
+        "command, the first it is given, and takes no other, nor reads or writes its files for "
+        "anyone."},
     Key{"", "env", Type::TextTable, &S::env, "", "", 0, 0, 1, env_complaint, "--env", "",
         "Environment of every command, on top of the image's. `mvm exec --env` adds to it."},
     Key{"", "labels", Type::TextTable, &S::labels, "", "", 0, 0, 1, label_complaint, "--label", "",
@@ -127,7 +137,6 @@ constexpr std::string_view kNotYet = "this version of mvm does not support it";
 
 constexpr std::array kLaterKeys = {
     LaterKey{"", "flake", kNotYet},
-    LaterKey{"", "profile", kNotYet},
     LaterKey{"", "data_disk", kNotYet},
     LaterKey{"", "network", kNoNetwork},
     LaterKey{"", "pii", kNoNetwork},

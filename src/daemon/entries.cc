@@ -118,6 +118,7 @@ api::Sandbox Daemon::Impl::shown(const Record& record) const {
   }
   out.labels = record.spec.labels;
   out.ephemeral = record.spec.ephemeral;
+  out.profile = record.spec.profile;
   out.control_socket = options_.paths.control_socket(record.name());
   out.console_log = options_.paths.console_log(record.id);
   return out;

@@ -106,6 +106,7 @@ void complete_spec(api::SandboxSpec& spec, const store::Image& image) {
   check_map("labels", spec.labels);
   if (spec.hostname.empty()) spec.hostname = hostname_of(spec.name);
   if (!is_hostname(spec.hostname)) invalid("sandbox.hostname: is not a host name");
+  if (!proto::profile_from_name(spec.profile)) invalid("sandbox.profile: must be dev or sealed");
   if (spec.workdir.empty()) spec.workdir = image.manifest.config.workdir;
   if (!spec.workdir.empty() && (spec.workdir.front() != '/' || spec.workdir.size() > 4095))
     invalid("sandbox.workdir: must be an absolute path");
@@ -167,6 +168,8 @@ static proto::SandboxConfig config_of(const Record& record, const store::Image& 
   config.boot_timeout_ms = spec.boot_timeout_ms;
   config.workdir = spec.workdir;
   config.user = spec.user;
+  // A word we do not know, from a record of another version, allows least.
+  config.profile = proto::profile_from_name(spec.profile).value_or(proto::Profile::Sealed);
   std::map<std::string, std::string> env;
   for (const std::string& entry : image.manifest.config.env) {
     const size_t equals = entry.find('=');

@@ -22,6 +22,33 @@ static void read_environment(CborReader& in, ExecRequest& request) {
   }
 }
 
+// Each resource as its number, soft and hard limit.
+static void write_rlimits(MapWriter& map, const std::vector<ResourceLimit>& limits) {
+  CborWriter list = map.field("rlimits");
+  list.array(limits.size() * 3);
+  for (const auto& limit : limits) {
+    list.unsigned_integer(limit.resource);
+    list.unsigned_integer(limit.soft);
+    list.unsigned_integer(limit.hard);
+  }
+}
+
+static void read_rlimits(CborReader& in, ExecRequest& request) {
+  const size_t numbers = in.array(kRlimitNames.size() * 3);
+  if (numbers % 3 != 0) in.fail();
+  uint32_t seen = 0;
+  for (size_t left = numbers / 3; left > 0 && in; --left) {
+    ResourceLimit limit;
+    limit.resource = static_cast<uint8_t>(in.unsigned_integer(kRlimitNames.size() - 1));
+    limit.soft = in.unsigned_integer();
+    limit.hard = in.unsigned_integer();
+    const uint32_t bit = 1U << limit.resource;
+    if (limit.soft > limit.hard || (seen & bit) != 0) in.fail();
+    seen |= bit;
+    request.rlimits.push_back(limit);
+  }
+}
+
 Bytes ExecRequest::encode() const {
   Bytes out;
   {
@@ -51,6 +78,15 @@ Bytes ExecRequest::encode() const {
     write_duration(map, "kill_grace_ms", kill_grace);
     if (max_output > 0) map.unsigned_integer("max_output", max_output);
     if (detach) map.boolean("detach", true);
+    if (!groups.empty()) {
+      CborWriter names = map.field("groups");
+      names.array(groups.size());
+      for (const auto& group : groups) names.string(group);
+    }
+    if (!rlimits.empty()) write_rlimits(map, rlimits);
+    if (limits.memory > 0) map.unsigned_integer("memory_limit", limits.memory);
+    if (limits.processes > 0) map.unsigned_integer("process_limit", limits.processes);
+    if (limits.cpu_millis > 0) map.unsigned_integer("cpu_limit", limits.cpu_millis);
   }
   return out;
 }
@@ -86,6 +122,17 @@ std::optional<ExecRequest> ExecRequest::decode(ByteView payload) noexcept {
       request.max_output = in.unsigned_integer();
     } else if (field.is("detach")) {
       request.detach = in.boolean();
+    } else if (field.is("groups")) {
+      for (size_t left = in.array(kMaxAddedGroups); left > 0 && in; --left)
+        request.groups.push_back(read_string(in, kMaxUserName));
+    } else if (field.is("rlimits")) {
+      read_rlimits(in, request);
+    } else if (field.is("memory_limit")) {
+      request.limits.memory = in.unsigned_integer();
+    } else if (field.is("process_limit")) {
+      request.limits.processes = in.unsigned_integer(kMaxTreeProcesses);
+    } else if (field.is("cpu_limit")) {
+      request.limits.cpu_millis = in.unsigned_integer(kMaxCpuMillis);
     } else {
       field.skip();
     }
@@ -128,6 +175,7 @@ Bytes ExecResult::encode() const {
     }
     if (timed_out) map.boolean("timed_out", true);
     if (truncated) map.boolean("truncated", true);
+    if (out_of_memory) map.boolean("out_of_memory", true);
   }
   return out;
 }
@@ -147,6 +195,8 @@ std::optional<ExecResult> ExecResult::decode(ByteView item) noexcept {
       result.timed_out = in.boolean();
     } else if (field.is("truncated")) {
       result.truncated = in.boolean();
+    } else if (field.is("out_of_memory")) {
+      result.out_of_memory = in.boolean();
     } else {
       field.skip();
     }

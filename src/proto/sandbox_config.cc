@@ -33,6 +33,7 @@ Bytes SandboxConfig::encode() const {
     }
     map.string("workdir", workdir);
     map.string("user", user);
+    map.string("profile", profile_name(profile));
   }
   return out;
 }
@@ -75,6 +76,10 @@ std::optional<SandboxConfig> SandboxConfig::decode(ByteView data) {
       config.workdir = in.string(kMaxText);
     } else if (field.is("user")) {
       config.user = in.string(kMaxText);
+    } else if (field.is("profile")) {
+      const auto profile = profile_from_name(in.string(kMaxText));
+      if (!profile) in.fail();
+      config.profile = profile.value_or(Profile::Sealed);
     } else {
       field.skip();
     }

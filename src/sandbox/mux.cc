@@ -28,7 +28,7 @@ static Bytes refusal(Kind kind, std::string message) {
 }
 
 Mux::Mux(loop::Loop& loop, const proto::SandboxConfig& config, Handlers handlers)
-    : loop_(&loop), config_(&config), handlers_(std::move(handlers)) {}
+    : loop_(&loop), config_(&config), handlers_(std::move(handlers)), gate_(config.profile) {}
 
 Mux::Client* Mux::client(ClientId id) {
   const auto found = clients_.find(id);
@@ -134,6 +134,8 @@ void Mux::on_client_request(ClientId id, Client& from, const Frame& frame) {
     state.target = Target::Own;
     return handlers_.on_request({id, frame.stream}, frame.payload);
   }
+  if (const auto refusal = gate_.refuse(*verb))
+    return end_client_stream(id, frame.stream, proto::encode_error(*refusal));
   if (!agent_ready_) {
     state.target = Target::Waiting;
     state.request.assign(frame.payload.begin(), frame.payload.end());

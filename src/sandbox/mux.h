@@ -102,6 +102,7 @@ class Mux {
   loop::Loop* loop_;
   const proto::SandboxConfig* config_;
   Handlers handlers_;
+  proto::ProfileGate gate_;
   ClientId next_client_ = 1;
   uint32_t next_stream_ = 1;
   std::map<ClientId, Client> clients_;

@@ -62,6 +62,8 @@ static std::string kernel_command_line(const proto::SandboxConfig& config) {
                      "random.trust_cpu=on dummy.numdummies=0"
                      " mvm.root=/dev/vda mvm.overlay=/dev/vdb mvm.hostname=" +
                      config.hostname;
+  if (config.profile != proto::Profile::Dev)
+    line += " mvm.profile=" + std::string(proto::profile_name(config.profile));
   if (config.kernel_console != "ttyS0") line += " 8250.nr_uarts=0";
   if (!config.kernel_arguments.empty()) line += " " + config.kernel_arguments;
   return line;

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "mvm/agent/copy.h"
+#include "mvm/agent/files.h"
 #include "mvm/proto/control.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
@@ -31,10 +32,43 @@ static Bytes greeted(ByteView rest) {
   return said;
 }
 
+// Nothing may come that was not asked for, nor a name that leads anywhere.
+static void play_file_verb(uint8_t choice, ByteView data) {
+  auto connection = connection_saying(greeted(data));
+  uint64_t count = 0;
+  switch (choice % 5) {
+    case 0:
+      agent::list_files(connection, {{"", "/x"}, 3}, [&](const proto::ListEntry& entry) {
+        if (++count > 3 || entry.name.find('/') != std::string::npos || entry.name == "..")
+          std::abort();
+      });
+      return;
+    case 1:
+      agent::read_file(connection, {{"", "/x"}, 0, 100}, [&](ByteView content) {
+        if ((count += content.size()) > 100) std::abort();
+      });
+      return;
+    case 2:
+      agent::watch_files(connection, {{"", "/x"}}, [&](const proto::WatchEvent& event) {
+        if (event.name.find('/') != std::string::npos) std::abort();
+        return ++count < 100;
+      });
+      return;
+    case 3:
+      agent::write_file(connection, {{"", "/x"}},
+                        [&](size_t) { return ++count < 3 ? as_bytes("content") : ByteView(); });
+      return;
+    default:
+      connection.metrics(std::nullopt);
+      agent::stat_file(connection, {{"", "/x"}, false});
+  }
+}
+
 static void play(uint8_t choice, ByteView data, const std::string& destination) {
   agent::TreeWriteOptions limits;
   limits.max_entries = 64;
   limits.max_bytes = 1 << 20;
+  if (choice >= 200) return play_file_verb(choice, data);
   switch (choice % 4) {
     case 0:
       connection_saying(data).ping(std::nullopt);

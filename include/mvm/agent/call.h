@@ -21,6 +21,7 @@ struct Incoming {
     Nothing,  // an event
     Data,     // content; give it back with Call::consume()
     Credit,   // more may be sent
+    Eof,      // no more Data will come, more may be sent
     End,      // the last of this call; the payload is proto::End
     Fault,    // the sandbox breaks the protocol; the connection is of no more use
   };
@@ -31,7 +32,7 @@ struct Incoming {
 
 class Call {
  public:
-  enum class Kind { Unary, Put, Get };
+  enum class Kind { Unary, Put, Get, Duplex };
   Call(uint32_t stream, Kind kind) noexcept : stream_(stream), kind_(kind) {}
 
   Incoming on_frame(const proto::Frame& frame) noexcept;
@@ -39,17 +40,21 @@ class Call {
   uint32_t stream() const noexcept { return stream_; }
   bool ended() const noexcept { return ended_; }
   // Bytes of Data that may be sent now.
-  size_t credit() const noexcept { return kind_ == Kind::Put && !ended_ ? send_.available() : 0; }
+  size_t credit() const noexcept { return sends() && !ended_ ? send_.available() : 0; }
   void spend(size_t length) noexcept { send_.spend(length); }
   // Credit to send back now, if it is worth a frame.
   std::optional<uint32_t> consume(size_t length) noexcept { return receive_.consume(length); }
 
  private:
+  bool sends() const noexcept { return kind_ == Kind::Put || kind_ == Kind::Duplex; }
+  bool receives() const noexcept { return kind_ == Kind::Get || kind_ == Kind::Duplex; }
+
   uint32_t stream_;
   Kind kind_;
   proto::SendWindow send_;
   proto::ReceiveWindow receive_;
   size_t events_ = 0;
+  bool eof_ = false;
   bool ended_ = false;
 };
 

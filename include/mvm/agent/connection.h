@@ -14,6 +14,7 @@
 
 #include "mvm/agent/call.h"
 #include "mvm/proto/control.h"
+#include "mvm/proto/metrics.h"
 #include "mvm/sys/fd.h"
 
 namespace mvm::agent {
@@ -36,6 +37,7 @@ class Connection {
   Bytes request(ByteView request, Limit limit);
   void ping(Limit limit);
   proto::AgentInfo info(Limit limit);
+  proto::Metrics metrics(Limit limit);
   void sync_time(uint64_t unix_nanoseconds, Limit limit);
   // The sandbox powers off after the answer.
   void shutdown(const proto::ShutdownRequest& options, Limit limit);
@@ -49,6 +51,7 @@ class Connection {
   // How much may be sent at once; 0: wait first.
   size_t room() const noexcept;
   void send_data(ByteView data);
+  void send_end_of_data();
   // Waits for the next frame that means something: Data, Credit or the End of a call that went
   // well. An End with an error is thrown. `limit` is for this wait. The payload is valid until the
   // next wait.

@@ -48,6 +48,7 @@ struct SandboxSpec {
   std::string workdir;                     // empty: the image's, else "/"
   std::string user;                        // empty: the image's, else root
   std::string hostname;                    // empty: the name
+  std::string profile = "dev";             // or "sealed": proto/profile.h
   std::map<std::string, std::string> labels;
   bool ephemeral = false;  // remove it, with its disk, when it ends
   bool wait = true;        // answer when commands can run, not when the process was started
@@ -100,6 +101,7 @@ struct Sandbox {
   int64_t monitor_pid = 0;
   std::map<std::string, std::string> labels;
   bool ephemeral = false;
+  std::string profile;  // dev, sealed
   std::string control_socket;
   std::string console_log;
   std::optional<MemoryUse> memory_use;  // `mvm inspect` of a running one adds it

@@ -30,6 +30,8 @@ int exec(Context& context, const ExecOptions& options);
 int shell(Context& context, const Arguments& arguments);
 int run(Context& context, const RunOptions& options);
 int copy(Context& context, const CopyOptions& options);
+int files(Context& context, const Arguments& arguments);  // the commands `fs ...`
+int stats(Context& context, const Arguments& arguments);
 
 // ---- images ----------------------------------------------------------------------------------
 int image_import(Context& context, const Arguments& arguments);

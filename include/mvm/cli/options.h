@@ -13,6 +13,7 @@
 #include "mvm/api/types.h"
 #include "mvm/cli/arguments.h"
 #include "mvm/config/settings.h"
+#include "mvm/proto/exec.h"
 
 namespace mvm::cli {
 
@@ -38,6 +39,9 @@ struct ExecOptions {
   bool json = false;
   uint64_t timeout_ms = 0;  // 0: none
   uint64_t max_output = 0;  // 0: none
+  std::vector<std::string> groups;
+  std::vector<proto::ResourceLimit> rlimits;
+  proto::TreeLimits limits;
   bool operator==(const ExecOptions&) const = default;
 };
 ExecOptions exec_options(const Arguments& arguments, const Variable& variable);
@@ -85,6 +89,8 @@ struct DownOptions {
 };
 DownOptions down_options(const Arguments& arguments);
 
+// `name` when it is one, else a usage error.
+std::string checked_name(const Arguments& arguments, const std::string& name);
 // NAME or --name; both were checked to be valid names or ids.
 std::string sandbox_name(const Arguments& arguments);
 std::vector<std::string> sandbox_names(const Arguments& arguments);

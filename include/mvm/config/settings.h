@@ -17,6 +17,7 @@ struct Settings {
   std::optional<std::string> workdir;
   std::optional<std::string> user;
   std::optional<std::string> hostname;
+  std::optional<std::string> profile;
   std::optional<uint64_t> cpus;
   std::optional<uint64_t> memory;          // bytes
   std::optional<uint64_t> disk;            // bytes

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "mvm/base/bytes.h"
+#include "mvm/proto/profile.h"
 
 namespace mvm::proto {
 
@@ -48,6 +49,7 @@ struct SandboxConfig {
   std::vector<std::pair<std::string, std::string>> env;
   std::string workdir;
   std::string user;
+  Profile profile = Profile::Dev;
 
   Bytes encode() const;
   static std::optional<SandboxConfig> decode(ByteView data);

@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "mvm/cli/arguments.h"
+#include "mvm/cli/file_options.h"
 #include "mvm/cli/help.h"
 #include "mvm/cli/options.h"
 
@@ -76,6 +77,24 @@ TEST(Golden, UsageErrors) {
       {"cp", "a:/x", "b:/y"},
       {"down", "web", "--kill", "--grace", "1s"},
       {"ps", "web"},
+      {"exec", "web", "--rlimit", "nofiles=1", "--", "true"},
+      {"exec", "web", "--rlimit", "nofile", "--", "true"},
+      {"exec", "web", "--rlimit", "nofile=2:1", "--", "true"},
+      {"exec", "web", "--rlimit", "nofile=1M", "--", "true"},
+      {"exec", "web", "--rlimit", "core=0", "--rlimit", "core=1", "--", "true"},
+      {"exec", "web", "--memory-limit", "1K", "--", "true"},
+      {"exec", "web", "--pids-limit", "0", "--", "true"},
+      {"exec", "web", "--cpu-limit", "0.0001", "--", "true"},
+      {"exec", "web", "--group-add", "", "--", "true"},
+      {"fs", "read", "web"},
+      {"fs", "read", "web:file"},
+      {"fs", "read", "web:/file", "--root", "/work"},
+      {"fs", "read", "web:file", "--root", "work"},
+      {"fs", "write", "web:/file", "--append", "--offset", "1"},
+      {"fs", "write", "web:/file", "--mode", "999"},
+      {"fs", "ls", "web:/", "--limit", "0"},
+      {"fs", "remove", "web:/"},
+      {"up", "--profile", "open"},
   };
   std::string text;
   for (const auto& words : lines) {
@@ -90,6 +109,9 @@ TEST(Golden, UsageErrors) {
       if (arguments.command().verb == Verb::Up) up_options(arguments, none);
       if (arguments.command().verb == Verb::Copy) copy_options(arguments);
       if (arguments.command().verb == Verb::Down) down_options(arguments);
+      if (arguments.command().verb == Verb::FileRead) read_request(arguments);
+      if (arguments.command().verb == Verb::FileWrite) write_request(arguments);
+      if (arguments.command().verb == Verb::FileList) list_request(arguments);
       text += "accepted\n";
     } catch (const UsageError& error) {
       text += "mvm: " + error.message() + '\n';

@@ -348,4 +348,25 @@ TEST_F(MuxTest, ClientsAreHeardAgainOnceTheAgentHasTakenWhatWaited) {
   EXPECT_EQ(requests, 8U);
 }
 
+TEST_F(MuxTest, ASealedSandboxRefusesWithoutAskingTheAgent) {
+  proto::SandboxConfig config;
+  config.profile = proto::Profile::Sealed;
+  Mux sealed(loop_, config,
+             {[](Asker, ByteView) {}, [] {}, [](AgentLoss, const std::string&) {}, [] {}});
+  auto [ours, theirs] = sys::socket_pair(sys::SocketType::Stream);
+  sealed.add_client(std::move(ours));
+  Peer peer(std::move(theirs));
+  peer.greet("client");
+  EXPECT_EQ(peer.next(loop_)->type, FrameType::Hello);
+  // There is no agent yet, and still the answer comes at once.
+  peer.send(1, FrameType::Request, proto::encode_request("put"));
+  const auto answer = peer.next(loop_);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->type, FrameType::End);
+  const auto end = proto::End::decode(answer->payload);
+  ASSERT_TRUE(end && end->error);
+  EXPECT_EQ(end->error->kind, Kind::Denied);
+  EXPECT_NE(end->error->message.find("profile 'sealed'"), std::string::npos);
+}
+
 }
