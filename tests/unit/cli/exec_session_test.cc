@@ -376,7 +376,8 @@ TEST_F(ExecSession, JsonIsOneBoundedDocument) {
   EXPECT_THAT(out,
               testing::MatchesRegex(
                   "\\{\"sandbox\":\"web\",\"sandbox_id\":\"sb-abc\",\"exit_code\":4,"
-                  "\"signal\":null,\"timed_out\":false,\"truncated\":true,\"out_of_memory\":false,\"duration_ms\":[0-9"
+                  "\"signal\":null,\"timed_out\":false,\"truncated\":true,\"out_of_memory\":false,"
+                  "\"duration_ms\":[0-9"
                   "]+,\"stdout\":\"12345\",\"stdout_bytes\":8,\"stderr\":\"\xef\xbf\xbd\\\\n\","
                   "\"stderr_bytes\":2\\}\n"));
   EXPECT_EQ(err, "");

@@ -370,4 +370,40 @@ TEST(Exec, LimitsTheStreamsOfAConnection) {
   EXPECT_EQ(outcome.error->kind, Kind::Exhausted);
 }
 
+TEST(Exec, AppliesItsResourceLimits) {
+  Client client;
+  ExecRequest request = shell_request("ulimit -Sn; ulimit -Hn; ulimit -c");
+  request.rlimits = {{7, 55, 66}, {4, 0, 0}};
+  EXPECT_EQ(client.run(request).out, "55\n66\n0\n");
+}
+
+TEST(Exec, SaysWhichLimitTheKernelRefuses) {
+  Client client;
+  ExecRequest request = shell_request("true");
+  request.rlimits = {{7, proto::kUnlimited, proto::kUnlimited}};
+  const auto outcome = client.run(request);
+  ASSERT_TRUE(outcome.error);
+  EXPECT_EQ(outcome.error->kind, Kind::Invalid);
+  EXPECT_NE(outcome.error->message.find("limit nofile"), std::string::npos);
+}
+
+TEST(Exec, DoesNotStartWithoutTheLimitsItWasGiven) {
+  Client client(Trees::ByScan);
+  ExecRequest request = shell_request("true");
+  request.limits.memory = 64 << 20;
+  const auto outcome = client.run(request);
+  ASSERT_TRUE(outcome.error);
+  EXPECT_EQ(outcome.error->kind, Kind::Unsupported);
+  EXPECT_FALSE(outcome.pid);
+}
+
+TEST(Exec, CollectsMoreChildrenThanOneTurnTakes) {
+  Client client;
+  EXPECT_EQ(client.shell("i=0; while [ $i -lt 500 ]; do (: &); i=$((i+1)); done").result, kSuccess);
+  const std::string pid = std::to_string(client.agent());
+  client.settle([&] {
+    return sys::read_text_file("/proc/" + pid + "/task/" + pid + "/children", 1 << 16).empty();
+  });
+}
+
 }

@@ -161,8 +161,6 @@ TEST_F(Forwarding, ASealedAgentRefusesByName) {
   child_.wait(std::chrono::seconds(20));
   agent_ = start({"--profile", "sealed"});
   agent_.ping(std::chrono::seconds(20));
-  proto::ExecRequest exec;
-  exec.argv = {"true"};
   for (const Bytes& request : {proto::encode_request("put"), proto::encode_request("fs.read")}) {
     try {
       agent_.request(request, std::chrono::seconds(20));
