@@ -81,6 +81,15 @@ void Connection::send_data(ByteView data) {
 
 void Connection::send_end_of_data() { proto::append_frame(out_, call_->stream(), FrameType::Eof); }
 
+void Connection::send_now() {
+  try {
+    flush();
+  } catch (const SystemError&) {
+    socket_.reset();
+    throw;
+  }
+}
+
 void Connection::consumed(size_t length) {
   const auto credit = call_->consume(length);
   if (credit) proto::append_window(out_, call_->stream(), *credit);

@@ -129,6 +129,7 @@ proto::WriteResult write_file(Connection& connection, const proto::WriteRequest&
     bool complete = false;
     while (true) {
       while (!complete && connection.room() > 0) {
+        connection.send_now();  // the content may be slow to come
         const ByteView piece = content(connection.room());
         complete = piece.empty();
         if (complete) {

@@ -52,6 +52,9 @@ class Connection {
   size_t room() const noexcept;
   void send_data(ByteView data);
   void send_end_of_data();
+  // Sends what the socket takes of it at once: for before something that may take long. wait() does
+  // this too.
+  void send_now();
   // Waits for the next frame that means something: Data, Credit or the End of a call that went
   // well. An End with an error is thrown. `limit` is for this wait. The payload is valid until the
   // next wait.

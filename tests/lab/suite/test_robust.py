@@ -33,7 +33,7 @@ def processes(name):
 
 
 def pid_of(name):
-    return sandbox_json(name)["sandbox_pid"]
+    return sandbox_json(name)["pids"]["sandbox"]
 
 
 def descriptors(name):
@@ -175,7 +175,7 @@ def test_limits_of_one_command():
         has(got.err.lower(), "fork")
         got = ok("exec", "--cpu-limit", "0.5", name, "--", "sh", "-c", 'cat /sys/fs/cgroup/$(cut -d: -f3 /proc/self/cgroup)/cpu.max')
         equal(got.out, "50000 100000\n")
-        equal(ok("exec", "-u", "65534:65534", "--group-add", "7", "--group-add", "adm", name, "--", "id", "-G").out, "65534 7 4\n")
+        equal(ok("exec", "-u", "65534:65534", "--group-add", "7", "--group-add", "adm", name, "--", "id", "-G").out, "65534 4 7\n")
         refused = mvm("exec", "--rlimit", "nofile=9999999999", name, "--", "true")
         equal(refused.code, 125)
         has(refused.err, "limit nofile")
