@@ -8,8 +8,8 @@
 
 static int run_role(int argc, char** argv) {
   const std::string_view role = argc > 1 ? argv[1] : "";
-  if (role == "monitor") return mvm::role::run_monitor();
-  if (role == "sandbox") return mvm::role::run_sandbox();
+  if (role == "monitor") return mvm::role::run_monitor(argc, argv);
+  if (role == "sandbox") return mvm::role::run_sandbox(argc, argv);
   // `mvm daemon stop`, `status` and `--help` are commands like any other; `mvm daemon` is the
   // daemon itself.
   const std::string_view second = argc > 2 ? argv[2] : "";

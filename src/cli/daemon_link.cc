@@ -29,7 +29,7 @@ constexpr int kReadyFd = 3;
 // Blocks until whoever is starting the daemon has finished.
 sys::Fd lock_start(const store::Paths& paths) {
   const std::string path = paths.runtime() + "/start.lock";
-  sys::Fd fd = sys::open_file(path, O_RDWR | O_CREAT | O_NOFOLLOW);
+  sys::Fd fd = sys::open_own_file(path, O_RDWR | O_CREAT);
   while (::flock(fd.get(), LOCK_EX) != 0)
     if (errno != EINTR) throw SystemError(errno, "locking " + path);
   return fd;
@@ -92,7 +92,7 @@ std::unique_ptr<api::Client> find_or_start_daemon(const store::Paths& paths) {
   if (auto client = find_daemon(paths)) return client;  // somebody was quicker
 
   const std::string log_path = paths.daemon_log();
-  const sys::Fd log = sys::open_file(log_path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW);
+  const sys::Fd log = sys::open_own_file(log_path, O_WRONLY | O_CREAT | O_APPEND);
   const uint64_t log_start = sys::file_size(log.get());
   const sys::Fd nothing = sys::open_file("/dev/null", O_RDONLY);
   Pipe pipe = make_pipe();

@@ -14,6 +14,8 @@
 
 #include "mvm/base/text.h"
 #include "mvm/cli/actions.h"
+#include "mvm/jail/cgroup.h"
+#include "mvm/jail/jail.h"
 #include "mvm/kvm/probe.h"
 #include "mvm/sys/file.h"
 
@@ -94,10 +96,19 @@ Check check_mkfs(const Context& context) {
 }
 
 Check check_cgroup() {
-  if (sys::exists("/sys/fs/cgroup/cgroup.controllers"))
-    return {Level::Ok, "cgroup", "version 2", ""};
-  return {Level::Warn, "cgroup", "no cgroup v2 at /sys/fs/cgroup; sandboxes run without one",
-          "boot with systemd.unified_cgroup_hierarchy=1"};
+  const jail::Cgroups groups = jail::Cgroups::look();
+  if (groups.available()) return {Level::Ok, "cgroup", "version 2, one for each sandbox", ""};
+  return {Level::Warn, "cgroup", "sandboxes run without one: " + printable(groups.missing()),
+          groups.way_out()};
+}
+
+Check check_jail() {
+  const jail::HostSupport host = jail::probe_host();
+  if (host.missing.empty())
+    return {Level::Ok, "jail",
+            "namespaces, an empty root, seccomp, Landlock " + std::to_string(host.landlock_abi),
+            ""};
+  return {Level::Warn, "jail", "sandboxes start without: " + printable(host.missing), host.way_out};
 }
 
 Check check_kvm() {
@@ -171,6 +182,7 @@ constexpr std::array kChecks = {
     Row{"memory", [](Context&) { return check_memory(); }},
     Row{"disk", [](Context& context) { return check_disk(context); }},
     Row{"mkfs.ext4", [](Context& context) { return check_mkfs(context); }},
+    Row{"jail", [](Context&) { return check_jail(); }},
     Row{"cgroup", [](Context&) { return check_cgroup(); }},
     Row{"daemon", [](Context& context) { return ask_daemon(context, "daemon"); }},
     Row{"kernel", [](Context& context) { return ask_daemon(context, "kernel"); }},

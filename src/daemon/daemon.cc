@@ -1,4 +1,6 @@
 // The daemon's own life: what it takes, restores and adopts at its start, and how it ends.
+#include <set>
+
 #include "impl.h"
 
 namespace mvm::daemon {
@@ -100,6 +102,9 @@ void Daemon::Impl::remove_orphans() {
   std::vector<std::string> names;
   for (const auto& [id, entry] : by_id_) names.push_back(snapshot(entry).name());
   const store::Paths& paths = options_.paths;
+  std::set<std::string> ids;
+  for (const auto& [id, entry] : by_id_) ids.insert(id);
+  options_.cgroups.remove_orphans(ids);
   for (const std::string& id : sys::list_directory(paths.sandboxes_dir())) {
     if (by_id_.contains(id)) continue;
     log_.warning("orphan removed", {{"sandbox", id}});

@@ -159,7 +159,8 @@ Record Daemon::Impl::new_record(const api::SandboxSpec& spec, store::Image& imag
 void Daemon::Impl::launch(const EntryPtr& entry, const store::Image& image,
                           const image::KernelBundle& kernel) {
   const Record record = snapshot(entry);
-  const Launch parts{options_.paths, options_.sandbox_executable, agent_};
+  const Launch parts{options_.paths, options_.sandbox_executable, options_.isolation,
+                     options_.cgroups, agent_};
   HeldSandbox held = while_doing("starting sandbox " + record.name(),
                                  [&] { return hold_sandbox(parts, record, image, kernel); });
   const pid_t pid = held.child().pid();
@@ -190,10 +191,13 @@ void Daemon::Impl::await_ready(const EntryPtr& entry, milliseconds limit) {
   const Record record = snapshot(entry);
   try {
     control(record).ready(limit);
-    const auto status = control(record).status(options_.margin);
+    // The sandbox process is in a pid namespace of its own: numbers are for the kernel to tell.
+    auto monitor = sys::first_child_of(static_cast<pid_t>(record.pid));
+    if (sys::process_start_time(static_cast<pid_t>(record.pid)) != record.process_start)
+      monitor.reset();  // it has ended, and its number is somebody else's
     transition(entry, [&](Record& next) {
       if (next.state == SandboxState::Starting) next.state = SandboxState::Running;
-      next.monitor_pid = status.monitor_pid;
+      if (api::is_live(next.state)) next.monitor_pid = monitor.value_or(0);
     });
     return;
   } catch (const Error& error) {
@@ -294,6 +298,7 @@ void Daemon::Impl::conclude(const EntryPtr& entry, const std::string& without_re
                               {"id", before.id},
                               {"reason", exit->end.reason},
                               {"detail", exit->end.detail}});
+  options_.cgroups.remove(before.id);
   // While the name is still taken: afterwards the directory may be another sandbox's.
   sys::remove_tree(options_.paths.sandbox_runtime(before.name()));
   const auto ended = [&](Record& next) {
@@ -315,6 +320,7 @@ void Daemon::Impl::conclude(const EntryPtr& entry, const std::string& without_re
 // runtime directory goes while the name is still taken; afterwards it may be another sandbox's.
 void Daemon::Impl::erase(const EntryPtr& entry) {
   const Record record = snapshot(entry);
+  options_.cgroups.remove(record.id);
   sys::remove_tree(options_.paths.sandbox_runtime(record.name()));
   forget(entry);
   sys::remove_tree(options_.paths.sandbox_data(record.id));

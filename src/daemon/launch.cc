@@ -1,5 +1,6 @@
 #include "launch.h"
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdlib>
@@ -189,6 +190,18 @@ static std::vector<std::string> child_environment() {
   return env;
 }
 
+// For both processes of a sandbox, far above what they need: it is the host that is kept safe, from
+// a process that is no longer ours.
+static jail::CgroupLimits cgroup_limits(const api::SandboxSpec& spec) {
+  constexpr uint64_t kThreads = 128;                 // loop, disks, I/O workers of the kernel
+  constexpr uint64_t kMemory = uint64_t{512} << 20;  // page cache of the disk; our own is 10 MiB
+  constexpr uint64_t kWeight = 100;                  // the kernel's default is one CPU's share here
+  constexpr uint64_t kMaxWeight = 10'000;
+  return {.processes = kThreads + spec.cpus,
+          .memory = spec.memory + kMemory,
+          .cpu_weight = std::min(kWeight * spec.cpus, kMaxWeight)};
+}
+
 HeldSandbox hold_sandbox(const Launch& launch, const Record& record, const store::Image& image,
                          const image::KernelBundle& kernel) {
   const store::Paths& paths = launch.paths;
@@ -207,12 +220,15 @@ HeldSandbox hold_sandbox(const Launch& launch, const Record& record, const store
 
   HeldSandbox held;
   const auto open = [&](const std::string& path, int flags) {
-    held.fds_.push_back(sys::open_file(path, flags | O_NOFOLLOW));
+    held.fds_.push_back(sys::open_own_file(path, flags));
+  };
+  const auto open_directory = [&](const std::string& path) {
+    held.fds_.push_back(sys::open_file(path, O_PATH | O_DIRECTORY | O_NOFOLLOW));
   };
   held.fds_.push_back(sys::listen_unix(paths.control_socket(name)));
   held.fds_.push_back(sys::listen_unix(paths.vsock_socket(name)));
-  open(paths.sandbox_runtime(name), O_PATH | O_DIRECTORY);
-  open(paths.sandbox_data(id), O_PATH | O_DIRECTORY);
+  open_directory(paths.sandbox_runtime(name));
+  open_directory(paths.sandbox_data(id));
   open(paths.console_log(id), O_RDWR | O_CREAT);
   held.fds_.push_back(sys::open_file(kernel.image, O_RDONLY));
   open(initramfs, O_RDONLY);
@@ -226,12 +242,18 @@ HeldSandbox hold_sandbox(const Launch& launch, const Record& record, const store
   auto [ours, theirs] = sys::socket_pair(sys::SocketType::SeqPacket);
   const sys::Fd nothing = sys::open_file("/dev/null", O_RDWR);
   sys::SpawnOptions options;
-  options.argv = {launch.executable, "sandbox"};
+  options.argv = {launch.executable, "sandbox",
+                  std::string(jail::isolation_name(launch.isolation))};
   options.env = child_environment();
   options.fds = {
       {nothing.get(), 0}, {nothing.get(), 1}, {STDERR_FILENO, 2}, {theirs.get(), proto::kConfigFd}};
   options.new_session = true;  // it outlives us
   options.directory = "/";
+  // It makes connections for nobody but the guest's vsock, and its egress proxy needs the host's
+  // network: that one is shared.
+  jail::set_apart(options, launch.isolation, jail::Network::Shared);
+  const sys::Fd group = launch.cgroups.make(id, cgroup_limits(record.spec));
+  options.cgroup = group.get();
   held.child_ = sys::spawn(options);
   held.channel_ = std::move(ours);
   return held;
@@ -243,8 +265,13 @@ HeldSandbox hold_sandbox(const Launch& launch, const Record& record, const store
 std::optional<ExitRecord> read_exit_record(const std::string& path) {
   if (!sys::exists(path)) return std::nullopt;
   ExitRecord record{{"host_fault", "the record of its end is damaged"}, rfc3339_now()};
-  const auto json =
-      nlohmann::json::parse(sys::read_text_file(path, kMaxExitRecord), nullptr, false);
+  std::string text;
+  try {
+    text = sys::read_own_text_file(path, kMaxExitRecord);
+  } catch (const Error&) {
+    return record;  // not a file of ours, or far too large: whoever put it there, it ended
+  }
+  const auto json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object()) return record;
   const auto reason = json.find("reason");
   const auto detail = json.find("detail");

@@ -5,6 +5,8 @@
 
 #include "mvm/image/initramfs.h"
 #include "mvm/image/kernel.h"
+#include "mvm/jail/cgroup.h"
+#include "mvm/jail/jail.h"
 #include "mvm/store/images.h"
 #include "mvm/sys/process.h"
 
@@ -21,6 +23,8 @@ std::string random_name();
 struct Launch {
   const store::Paths& paths;
   std::string executable;
+  jail::Isolation isolation;
+  const jail::Cgroups& cgroups;
   const image::AgentBinary& agent;
 };
 

@@ -126,8 +126,8 @@ void Daemon::Impl::remove(const std::string& name, bool force) {
 void Daemon::Impl::logs(const std::string& name, bool follow, const api::ByteSink& sink) {
   const EntryPtr entry = find(name);
   const std::string path = options_.paths.console_log(snapshot(entry).id);
-  const auto file = sys::open_if_exists(path, O_RDONLY | O_NOFOLLOW);
-  if (!file) return;
+  if (!sys::exists(path)) return;
+  const sys::Fd file = sys::open_own_file(path, O_RDONLY);
   const sys::Fd watch = follow ? sys::watch_file(path) : sys::Fd();
   sys::Fd process;
   {
@@ -139,15 +139,15 @@ void Daemon::Impl::logs(const std::string& name, bool follow, const api::ByteSin
   // Bounded by the size at each turn: a guest that prints without end cannot keep a reader that
   // does not follow.
   bool live = follow && process;
-  uint64_t end = sys::file_size(file->get());
+  uint64_t end = sys::file_size(file.get());
   while (true) {
     while (offset < end) {
       // Output that was given up to keep the file small is a hole.
-      const auto data = sys::next_data(file->get(), offset);
+      const auto data = sys::next_data(file.get(), offset);
       if (!data || *data >= end) break;
       offset = *data;
       const size_t want = static_cast<size_t>(std::min<uint64_t>(piece.size(), end - offset));
-      const size_t got = sys::pread_some(file->get(), std::span(piece).first(want), offset);
+      const size_t got = sys::pread_some(file.get(), std::span(piece).first(want), offset);
       if (got == 0) break;
       offset += got;
       if (!sink(as_text(ByteView(piece).first(got)))) return;
@@ -161,7 +161,7 @@ void Daemon::Impl::logs(const std::string& name, bool follow, const api::ByteSin
     if (events[2].revents != 0 || !sink("")) return;
     sys::drain_watch(watch.get());
     live = events[1].revents == 0;
-    end = sys::file_size(file->get());
+    end = sys::file_size(file.get());
   }
 }
 

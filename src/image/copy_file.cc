@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "mvm/base/error.h"
 #include "mvm/base/scope_exit.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
@@ -40,7 +41,10 @@ static void copy_range(int from, int to, off_t start, off_t end, const std::stri
 }
 
 void copy_file(const std::string& source, const std::string& target) {
-  const sys::Fd from = sys::open_file(source, O_RDONLY);
+  // Not blocking: a FIFO in its place would keep us. (No regular file is changed by that.)
+  const sys::Fd from = sys::open_file(source, O_RDONLY | O_NONBLOCK);
+  if (!sys::is_regular_file(from.get()))
+    throw Error(Kind::Invalid, source + " is not a regular file");
   const sys::Fd to = sys::open_file(target, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
   ScopeExit undo([&] { ::unlink(target.c_str()); });
   if (::ioctl(to.get(), FICLONE, from.get()) != 0) {

@@ -117,6 +117,7 @@ static void make_file_system(const std::string& path, uint64_t size) {
 static std::string ensure_template(const store::Paths& paths, uint64_t size) {
   const std::string path = paths.overlays_dir() + "/" + std::to_string(size / kMiB) + "m-" +
                            std::string(kTemplateVersion) + ".img";
+  sys::require_own_file(path);
   if (sys::exists(path)) return path;
   const std::string fresh = crypto::random_id(path + ".new-", 12);
   ScopeExit undo([&] { ::unlink(fresh.c_str()); });

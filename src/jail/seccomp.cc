@@ -3,7 +3,6 @@
 #include "mvm/jail/seccomp.h"
 
 #include <cstddef>
-#include <cstdlib>
 
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -34,6 +33,7 @@ static Instruction equals(uint32_t value, uint8_t then, uint8_t otherwise) {
 
 std::vector<Instruction> compile_filter(std::span<const Rule> rules, Violation violation) {
   const uint32_t refuse = violation == Violation::Kill ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_LOG;
+  const uint32_t allow = violation == Violation::Trace ? SECCOMP_RET_LOG : SECCOMP_RET_ALLOW;
   std::vector<Instruction> program;
   // Another architecture's numbering, or x32's, would make every number below mean another call.
   program.push_back(load(offsetof(seccomp_data, arch)));
@@ -47,7 +47,7 @@ std::vector<Instruction> compile_filter(std::span<const Rule> rules, Violation v
     const auto number = static_cast<uint32_t>(rule.number);
     if (rule.values.empty()) {
       program.push_back(equals(number, 0, 1));
-      program.push_back(give(SECCOMP_RET_ALLOW));
+      program.push_back(give(allow));
       continue;
     }
     MVM_ASSERT(rule.argument < 6 && rule.values.size() < 100);
@@ -57,7 +57,7 @@ std::vector<Instruction> compile_filter(std::span<const Rule> rules, Violation v
     program.push_back(load(offsetof(seccomp_data, args) + rule.argument * sizeof(uint64_t)));
     for (const uint32_t value : rule.values) {
       program.push_back(equals(value, 0, 1));
-      program.push_back(give(SECCOMP_RET_ALLOW));
+      program.push_back(give(allow));
     }
     program.push_back(load(offsetof(seccomp_data, nr)));
   }
@@ -66,16 +66,12 @@ std::vector<Instruction> compile_filter(std::span<const Rule> rules, Violation v
   return program;
 }
 
-Violation violation_from_environment() {
-  const char* mode = ::secure_getenv("MVM_SECCOMP");
-  return mode != nullptr && std::string_view(mode) == "log" ? Violation::Log : Violation::Kill;
-}
-
 void forbid_new_privileges() {
   sys::check(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "forbidding new privileges");
 }
 
-void confine_thread(std::span<const Rule> rules, Violation violation) {
+void confine_thread(const char* name, std::span<const Rule> rules, Violation violation) {
+  sys::check(::prctl(PR_SET_NAME, name), "naming a thread");
   const auto program = compile_filter(rules, violation);
   // The layouts are the same (asserted above), and the kernel only reads.
   const sock_fprog filter{static_cast<unsigned short>(program.size()),

@@ -135,8 +135,8 @@ void Machine::make_vcpus(const proto::MonitorConfig& config, const kvm::Vcpu::En
   for (uint32_t index = 0; index < config.cpus; ++index) {
     auto& thread = *vcpus_.emplace_back(std::make_unique<VcpuThread>(vm_.create_vcpu(index, kvm_)));
     // CPUID first: since Linux 6.13 it decides which MSRs exist.
-    thread.vcpu.set_cpuid(kvm::guest_cpuid(supported, {.cpu = index, .cpus = config.cpus},
-                                           thread.vcpu.tsc_khz()));
+    thread.vcpu.set_cpuid(
+        kvm::guest_cpuid(supported, {.cpu = index, .cpus = config.cpus}, thread.vcpu.tsc_khz()));
     thread.vcpu.set_msrs(msrs);
     thread.vcpu.set_lapic_pins();
     // The others wait for the first to send them their start-up interrupt.
@@ -155,17 +155,18 @@ void Machine::start() {
 }
 
 void Machine::start_disk(Disk& disk) {
-  const auto confined_to = [this](std::vector<jail::Rule> (*rules)()) {
+  const auto confined_to = [this](const char* name, std::vector<jail::Rule> (*rules)()) {
     return ThreadStart{
-        .confine = [rules] { jail::confine_thread(rules(), jail::violation_from_environment()); },
+        .confine = [name, rules] { jail::confine_thread(name, rules()); },
         .on_failure = [this](const std::string& why) { end(EndCause::Failed, why); }};
   };
-  disk.start(confined_to(disk_thread_syscalls), confined_to(disk_worker_syscalls));
+  disk.start(confined_to("mvm-disk", disk_thread_syscalls),
+             confined_to("mvm-disk-worker", disk_worker_syscalls));
 }
 
 void Machine::run_vcpu(VcpuThread& thread) noexcept {
   try {
-    jail::confine_thread(vcpu_thread_syscalls(), jail::violation_from_environment());
+    jail::confine_thread("mvm-vcpu", vcpu_thread_syscalls());
     if (thread.vcpu.index() == 0) loop_->post([this] { handlers_.on_running(); });
     while (true) {
       const kvm::Exit exit = thread.vcpu.run();

@@ -1,17 +1,16 @@
 #include "mvm/monitor/role.h"
 
+#include <algorithm>
 #include <csignal>
-#include <cstdio>
 
 #include <pthread.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "mvm/base/error.h"
+#include "mvm/jail/jail.h"
 #include "mvm/jail/seccomp.h"
 #include "mvm/proto/sandbox_config.h"
-#include "mvm/sys/error.h"
+#include "mvm/sys/file.h"
 #include "mvm/sys/socket.h"
 
 #include "control_link.h"
@@ -20,6 +19,9 @@
 
 namespace mvm::monitor {
 
+// Guest memory is rounded up and its mapping has room for alignment.
+static constexpr uint64_t kMemorySlack = 8 << 20;
+static constexpr uint64_t kSmallestFileLimit = 64 << 20;
 static constexpr size_t kFdCount = static_cast<size_t>(proto::MonitorFd::Count);
 
 static proto::MonitorEvent ended(proto::EndCause cause, std::string detail) {
@@ -104,12 +106,10 @@ static void run(sys::Fd socket, const proto::MonitorConfig& config, MonitorFds f
     return;
   }
 
-  // Narrow. Threads inherit this, and each adds its own filter before it serves the guest.
-  sys::check(::prctl(PR_SET_DUMPABLE, 0), "forbidding core dumps");
-  jail::forbid_new_privileges();
+  // The last stage: every thread adds its own filter before it serves the guest.
   try {
     machine->start();
-    jail::confine_thread(loop_thread_syscalls(), jail::violation_from_environment());
+    jail::confine_thread("mvm-monitor", loop_thread_syscalls());
     loop.run();
   } catch (const std::exception& error) {
     // The other threads still run, so this process ends without putting anything in order.
@@ -129,17 +129,23 @@ static void use_small_stacks() {
   ::pthread_attr_destroy(&attributes);
 }
 
-int run_monitor() {
-  use_small_stacks();
-  // A disk file that has reached RLIMIT_FSIZE is the guest's I/O error, not our end.
-  std::signal(SIGXFSZ, SIG_IGN);
-  // A descriptor a stream: the usual soft limit is just below what the vsock device offers.
-  rlimit files{};
-  if (::getrlimit(RLIMIT_NOFILE, &files) == 0) {
-    files.rlim_cur = files.rlim_max;
-    ::setrlimit(RLIMIT_NOFILE, &files);
-  }
-  sys::Fd socket(proto::kConfigFd);
+static jail::Limits limits_of(const proto::MonitorConfig& config, const MonitorFds& fds) {
+  // A descriptor a stream, and what the machine itself takes: vCPUs, disks, eventfds.
+  constexpr uint64_t kOwnFiles = 512;
+  constexpr uint64_t kLocked = 8 << 20;
+  const uint64_t disk =
+      sys::file_size(fds.at(static_cast<size_t>(proto::MonitorFd::Overlay)).get());
+  return {.files = virtio::Vsock::kMaxStreams + kOwnFiles,
+          // The guest's memory is a file too; the console log is far smaller than either.
+          .file_size = std::max({config.memory + kMemorySlack, disk, kSmallestFileLimit}),
+          .locked = kLocked,
+          .processes = std::nullopt};  // its threads are still to start; pids.max bounds them
+}
+
+// The first three stages of the jail, and what it is handed between them: nothing that comes from
+// an image or a guest is looked at before they are done.
+static void run_jailed(sys::Fd socket, jail::Isolation isolation) {
+  jail::leave_file_system(isolation, {});
   auto message = sys::receive_message(socket.get(), proto::kMaxMonitorMessage);
   if (!message || message->data.empty())
     throw Error(Kind::Invalid, "mvm monitor is started by mvm sandbox");
@@ -148,7 +154,22 @@ int run_monitor() {
     throw Error(Kind::Invalid, "the monitor's configuration does not decode");
   MonitorFds fds;
   for (size_t i = 0; i < kFdCount; ++i) fds.at(i) = std::move(message->fds.at(i));
+  jail::give_up_rights({.limits = limits_of(*config, fds), .writable = {}});
   run(std::move(socket), *config, std::move(fds));
+}
+
+int run_monitor(jail::Isolation isolation) {
+  use_small_stacks();
+  // A disk file that has reached its limit is the guest's I/O error, not our end.
+  std::signal(SIGXFSZ, SIG_IGN);
+  sys::Fd socket(proto::kConfigFd);
+  const sys::Fd last_words = socket.duplicate();
+  try {
+    run_jailed(std::move(socket), isolation);
+  } catch (const Error& error) {
+    sys::send_message(last_words.get(), ended(proto::EndCause::Failed, error.message()).encode());
+    return 1;
+  }
   return 0;
 }
 

@@ -1,6 +1,7 @@
 #include "syscalls.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "mvm/kvm/requests.h"
@@ -14,11 +15,11 @@ static void add_common(std::vector<jail::Rule>& rules) {
       {__NR_futex, "locks between the threads"},
       {__NR_clock_gettime, "time, where the vDSO cannot tell it"},
       {__NR_brk, "memory"},
-      {__NR_mmap, "memory"},
+      {__NR_mmap, "memory, none of which runs", {PROT_NONE, PROT_READ | PROT_WRITE}, 2},
       {__NR_munmap, "memory"},
       {__NR_mremap, "memory"},
-      {__NR_madvise, "memory"},
-      {__NR_mprotect, "memory: a thread's heap grows"},
+      {__NR_madvise, "memory goes back", {MADV_DONTNEED}, 2},
+      {__NR_mprotect, "memory: a thread's heap grows", {PROT_READ | PROT_WRITE}, 2},
       {__NR_rt_sigprocmask, "abort()"},
       {__NR_gettid, "abort()"},
       {__NR_getpid, "abort()"},
@@ -44,7 +45,10 @@ std::vector<jail::Rule> loop_thread_syscalls() {
       {__NR_fcntl, "non-blocking mode of a host socket", {F_GETFL, F_SETFL}, 1},
       {__NR_close, "a host socket ends"},
       {__NR_pwrite64, "the console log"},
-      {__NR_fallocate, "gives back space of the console log"},
+      {__NR_fallocate,
+       "gives back space of the console log",
+       {FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE},
+       1},
       {__NR_getrandom, "the entropy device"},
       {__NR_pread64, "counters of KVM"},
   };
@@ -57,7 +61,10 @@ std::vector<jail::Rule> vcpu_thread_syscalls() {
       {__NR_ioctl, "runs the vCPU", {kvm::kRunRequest}, 1},
       {__NR_write, "kicks and interrupts (eventfd), a message to the loop"},
       {__NR_pwrite64, "the console log"},
-      {__NR_fallocate, "gives back space of the console log"},
+      {__NR_fallocate,
+       "gives back space of the console log",
+       {FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE},
+       1},
   };
   add_common(rules);
   return rules;

@@ -14,6 +14,8 @@
 
 #include "mvm/api/types.h"
 #include "mvm/base/text.h"
+#include "mvm/jail/cgroup.h"
+#include "mvm/jail/jail.h"
 #include "mvm/kvm/probe.h"
 #include "mvm/sys/fd.h"
 #include "mvm/sys/process.h"
@@ -64,13 +66,23 @@ int run_daemon(int argc, char** argv) {
     ready = sys::Fd(static_cast<int>(*number));
   }
 
+  const jail::HostSupport host = jail::probe_host();
   daemon::DaemonOptions options{.paths = store::Paths::from_environment(),
                                 .agent = agent_binary(),
                                 .sandbox_executable = sys::own_executable(),
                                 .version = MVM_VERSION,
+                                .isolation = host.isolation,
+                                .cgroups = jail::Cgroups::find(),
                                 .idle = idle_from_environment(),
                                 .check_host = check_kvm};
   if (const char* binary = std::getenv("MVM_BINARY")) options.sandbox_executable = binary;
+  if (!host.missing.empty())
+    options.log.warning("sandboxes start with a part of their jail missing",
+                        {{"missing", host.missing}, {"way_out", host.way_out}});
+  if (!options.cgroups.available())
+    options.log.warning(
+        "sandboxes start without a cgroup",
+        {{"missing", options.cgroups.missing()}, {"way_out", options.cgroups.way_out()}});
   daemon::Daemon daemon(std::move(options));
   running_daemon = &daemon;
   std::signal(SIGHUP, SIG_IGN);

@@ -5,6 +5,6 @@
 
 namespace mvm::role {
 
-int run_monitor() { return monitor::run_monitor(); }
+int run_monitor(int argc, char** argv) { return monitor::run_monitor(isolation_of(argc, argv)); }
 
 }

@@ -5,6 +5,6 @@
 
 namespace mvm::role {
 
-int run_sandbox() { return sandbox::run_sandbox(); }
+int run_sandbox(int argc, char** argv) { return sandbox::run_sandbox(isolation_of(argc, argv)); }
 
 }

@@ -1,7 +1,5 @@
 #include "monitor_link.h"
 
-#include <cstdlib>
-
 #include <signal.h>
 #include <sys/epoll.h>
 
@@ -12,25 +10,23 @@
 
 namespace mvm::sandbox {
 
-MonitorLink::MonitorLink(loop::Loop& loop, const proto::MonitorConfig& config,
-                         std::span<const int> fds, Handlers handlers)
-    : handlers_(std::move(handlers)) {
+MonitorLink::MonitorLink(loop::Loop& loop, jail::Isolation isolation, Handlers handlers)
+    : loop_(&loop), handlers_(std::move(handlers)) {
   auto [ours, theirs] = sys::socket_pair(sys::SocketType::SeqPacket);
   socket_ = std::move(ours);
   sys::SpawnOptions options;
-  options.argv = {sys::own_executable(), "monitor"};
-  // The one variable that the monitor knows; everything else of our environment is none of its
-  // business.
-  if (const char* mode = ::secure_getenv("MVM_SECCOMP"))
-    options.env = {std::string("MVM_SECCOMP=") + mode};
+  options.argv = {sys::own_executable(), "monitor", std::string(jail::isolation_name(isolation))};
   options.fds = {{theirs.get(), proto::kConfigFd}};
   options.die_with_parent = true;
+  jail::set_apart(options, isolation, jail::Network::Empty);
   child_ = sys::spawn(options);
-  theirs.reset();
+}
+
+void MonitorLink::release(const proto::MonitorConfig& config, std::span<const int> fds) {
   sys::send_message(socket_.get(), config.encode(), fds);
   sys::set_nonblocking(socket_.get());
-  socket_watch_ = loop.watch(socket_.get(), EPOLLIN, [this](uint32_t) { on_message(); });
-  child_watch_ = loop.watch(child_.pidfd(), EPOLLIN, [this](uint32_t) { on_child_end(); });
+  socket_watch_ = loop_->watch(socket_.get(), EPOLLIN, [this](uint32_t) { on_message(); });
+  child_watch_ = loop_->watch(child_.pidfd(), EPOLLIN, [this](uint32_t) { on_child_end(); });
 }
 
 MonitorLink::~MonitorLink() {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "mvm/jail/jail.h"
 #include "mvm/loop/loop.h"
 #include "mvm/proto/monitor.h"
 #include "mvm/sys/process.h"
@@ -19,13 +20,17 @@ class MonitorLink {
     std::function<void(sys::ExitStatus)> on_exit;
   };
 
-  // `fds` in the order of proto::MonitorFd; borrowed for the call.
-  MonitorLink(loop::Loop& loop, const proto::MonitorConfig& config, std::span<const int> fds,
-              Handlers handlers);
+  // Starts it, held: it shuts itself in and waits for its configuration.
+  MonitorLink(loop::Loop& loop, jail::Isolation isolation, Handlers handlers);
   ~MonitorLink();
   MonitorLink(const MonitorLink&) = delete;
   MonitorLink& operator=(const MonitorLink&) = delete;
 
+  // Once: it builds its machine and runs. `fds` in the order of proto::MonitorFd; borrowed for the
+  // call.
+  void release(const proto::MonitorConfig& config, std::span<const int> fds);
+
+  // As our own pid namespace numbers it.
   pid_t pid() const { return child_.pid(); }
   // False when the monitor is gone or does not read: then `fd` goes nowhere and is to be closed.
   bool send(const proto::MonitorRequest& request, std::optional<int> fd = std::nullopt);
@@ -35,6 +40,7 @@ class MonitorLink {
   void on_message();
   void on_child_end();
 
+  loop::Loop* loop_;
   Handlers handlers_;
   sys::Child child_;
   sys::Fd socket_;

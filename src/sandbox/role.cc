@@ -1,12 +1,12 @@
 #include "mvm/sandbox/role.h"
 
+#include <array>
 #include <cstdio>
 #include <string>
 
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -20,6 +20,10 @@
 
 namespace mvm::sandbox {
 
+// Clients (256), streams between guest and host sockets (1024), and a few of its own.
+static constexpr uint64_t kMaxFiles = 2'048;
+// Records, and lines of the daemon's log, which may be long already.
+static constexpr uint64_t kMaxFileSize = 256 << 20;
 static constexpr size_t kFdCount = static_cast<size_t>(proto::SandboxFd::Count);
 
 // The descriptors of one configuration message, all there or Error{Invalid}.
@@ -32,7 +36,21 @@ static SandboxFds take_fds(std::vector<sys::Fd> received) {
   return fds;
 }
 
-int run_sandbox() {
+// The jail, beside the monitor's own: the guest does not run before both are done.
+static void shut_in(const Sandbox& sandbox, jail::Isolation isolation, int failure_record) {
+  const auto [data, runtime] = sandbox.directories();
+  jail::leave_file_system(isolation, std::array{data, runtime, failure_record});
+  sys::check(::fchdir(runtime), "entering the runtime directory");
+  jail::give_up_rights({.limits = {.files = kMaxFiles,
+                                   .file_size = kMaxFileSize,
+                                   .locked = 0,
+                                   .processes = 0},  // the monitor was its only child
+                        .writable = std::array{data, failure_record},
+                        .signals_children = true});
+  jail::confine_thread("mvm-sandbox", sandbox_syscalls());
+}
+
+int run_sandbox(jail::Isolation isolation) {
   // Take what we were handed.
   const sys::Fd inbox(proto::kConfigFd);
   auto message = sys::receive_message(inbox.get(), proto::kMaxConfigMessage);
@@ -56,19 +74,15 @@ int run_sandbox() {
         sys::check(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK), "making a signalfd"));
 
     loop::Loop loop;
-    Sandbox sandbox(loop, std::move(*config), std::move(fds));
+    Sandbox sandbox(loop, std::move(*config), std::move(fds), isolation);
     const loop::Watch on_signal = loop.watch(signal_fd.get(), EPOLLIN, [&](uint32_t) {
       signalfd_siginfo info{};
       if (sys::read_some(signal_fd.get(), std::as_writable_bytes(std::span(&info, 1))))
         sandbox.stop();
     });
 
-    // Narrow: no core dump of what passes through, no new privileges, and only the calls of the
-    // loop.
-    sys::check(::prctl(PR_SET_DUMPABLE, 0), "forbidding core dumps");
-    jail::forbid_new_privileges();
-    jail::confine_thread(sandbox_syscalls(), jail::violation_from_environment());
-
+    shut_in(sandbox, isolation, data.get());
+    sandbox.run_machine();
     serving = true;
     loop.run();
     // The monitor is reaped and exit.json is written: there is nothing left to put in order.

@@ -71,7 +71,9 @@ static std::string kernel_command_line(const proto::SandboxConfig& config) {
 
 class Sandbox::Impl {
  public:
-  Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fds);
+  Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fds, jail::Isolation isolation);
+  void run_machine();
+  std::array<int, 2> directories() const { return {data_.get(), vsock_.directory()}; }
   void stop(const proto::StopRequest& request);
 
  private:
@@ -96,6 +98,9 @@ class Sandbox::Impl {
   proto::SandboxConfig config_;
   sys::Fd control_;
   sys::Fd data_;
+  // What the monitor is to be handed, and then nobody here holds any more.
+  SandboxFds machine_fds_;
+  sys::Fd kvm_;
   State state_ = State::Starting;
   std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
@@ -119,7 +124,8 @@ class Sandbox::Impl {
   loop::Watch farewell_;
 };
 
-Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fds)
+Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fds,
+                    jail::Isolation isolation)
     : loop_(&loop),
       config_(std::move(config)),
       control_(std::move(take(fds, proto::SandboxFd::Control))),
@@ -145,27 +151,10 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fd
                request.announce = true;
                if (monitor_) monitor_->send(request, fd.get());
              }) {
-  const sys::Fd kvm = sys::open_file("/dev/kvm", O_RDWR);
-  proto::MonitorConfig machine;
-  machine.cpus = config_.cpus;
-  machine.memory = config_.memory;
-  machine.disk_bandwidth = config_.disk_bandwidth;
-  machine.disk_iops = config_.disk_iops;
-  machine.huge_pages = config_.huge_pages;
-  machine.cmdline = kernel_command_line(config_);
-  machine.serial = config_.kernel_console == "ttyS0";
-  std::array<int, static_cast<size_t>(proto::MonitorFd::Count)> passed{};
-  const auto pass = [&](proto::MonitorFd which, int fd) {
-    passed.at(static_cast<size_t>(which)) = fd;
-  };
-  pass(proto::MonitorFd::Kvm, kvm.get());
-  pass(proto::MonitorFd::ConsoleLog, take(fds, proto::SandboxFd::ConsoleLog).get());
-  pass(proto::MonitorFd::Kernel, take(fds, proto::SandboxFd::Kernel).get());
-  pass(proto::MonitorFd::Initramfs, take(fds, proto::SandboxFd::Initramfs).get());
-  pass(proto::MonitorFd::Root, take(fds, proto::SandboxFd::Root).get());
-  pass(proto::MonitorFd::Overlay, take(fds, proto::SandboxFd::Overlay).get());
+  kvm_ = sys::open_file("/dev/kvm", O_RDWR);
+  machine_fds_ = std::move(fds);
   monitor_ = std::make_unique<MonitorLink>(
-      loop, machine, passed,
+      loop, isolation,
       MonitorLink::Handlers{[this](const proto::MonitorEvent& event) { on_monitor_event(event); },
                             [this](sys::ExitStatus status) { on_monitor_exit(status); }});
 
@@ -193,6 +182,30 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fd
                                      format_duration_ms(config_.boot_timeout_ms) +
                                      "; its console output is in the log (mvm logs)");
   });
+}
+
+void Sandbox::Impl::run_machine() {
+  proto::MonitorConfig machine;
+  machine.cpus = config_.cpus;
+  machine.memory = config_.memory;
+  machine.disk_bandwidth = config_.disk_bandwidth;
+  machine.disk_iops = config_.disk_iops;
+  machine.huge_pages = config_.huge_pages;
+  machine.cmdline = kernel_command_line(config_);
+  machine.serial = config_.kernel_console == "ttyS0";
+  std::array<int, static_cast<size_t>(proto::MonitorFd::Count)> passed{};
+  const auto pass = [&](proto::MonitorFd which, const sys::Fd& fd) {
+    passed.at(static_cast<size_t>(which)) = fd.get();
+  };
+  pass(proto::MonitorFd::Kvm, kvm_);
+  pass(proto::MonitorFd::ConsoleLog, take(machine_fds_, proto::SandboxFd::ConsoleLog));
+  pass(proto::MonitorFd::Kernel, take(machine_fds_, proto::SandboxFd::Kernel));
+  pass(proto::MonitorFd::Initramfs, take(machine_fds_, proto::SandboxFd::Initramfs));
+  pass(proto::MonitorFd::Root, take(machine_fds_, proto::SandboxFd::Root));
+  pass(proto::MonitorFd::Overlay, take(machine_fds_, proto::SandboxFd::Overlay));
+  monitor_->release(machine, passed);
+  kvm_.reset();
+  machine_fds_ = {};
 }
 
 // ---- requests -------------------------------------------------------------------------------
@@ -406,8 +419,11 @@ void Sandbox::Impl::finish(const SandboxEnd& end) {
   farewell_ = loop_->after(kFarewell, [this] { loop_->stop(); });
 }
 
-Sandbox::Sandbox(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fds)
-    : impl_(std::make_unique<Impl>(loop, std::move(config), std::move(fds))) {}
+Sandbox::Sandbox(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fds,
+                 jail::Isolation isolation)
+    : impl_(std::make_unique<Impl>(loop, std::move(config), std::move(fds), isolation)) {}
+void Sandbox::run_machine() { impl_->run_machine(); }
+std::array<int, 2> Sandbox::directories() const { return impl_->directories(); }
 Sandbox::~Sandbox() = default;
 void Sandbox::stop() { impl_->stop({}); }
 

@@ -1,6 +1,7 @@
 #include "syscalls.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -37,10 +38,10 @@ std::vector<jail::Rule> sandbox_syscalls() {
       {__NR_clock_gettime, "time, where the vDSO cannot tell it"},
       {__NR_futex, "the C++ library"},
       {__NR_brk, "memory"},
-      {__NR_mmap, "memory"},
+      {__NR_mmap, "memory, none of which runs", {PROT_NONE, PROT_READ | PROT_WRITE}, 2},
       {__NR_munmap, "memory"},
       {__NR_mremap, "memory"},
-      {__NR_madvise, "memory"},
+      {__NR_madvise, "memory goes back", {MADV_DONTNEED}, 2},
       {__NR_rt_sigprocmask, "abort()"},
       {__NR_gettid, "abort()"},
       {__NR_tgkill, "abort()"},

@@ -88,11 +88,9 @@ void VsockBridge::on_line(uint64_t id) {
 }
 
 std::optional<sys::Fd> VsockBridge::dial(uint32_t port) const {
-  // By way of the directory's descriptor: the sandbox holds no path.
-  const std::string path =
-      "/proc/self/fd/" + std::to_string(runtime_.get()) + "/vsock.sock_" + std::to_string(port);
   try {
-    return sys::connect_unix(path, sys::Blocking::No);
+    // The working directory is the runtime directory: the sandbox process knows no path.
+    return sys::connect_unix("vsock.sock_" + std::to_string(port), sys::Blocking::No);
   } catch (const Error&) {
     return std::nullopt;
   }

@@ -23,8 +23,10 @@ class VsockBridge {
   VsockBridge(loop::Loop& loop, sys::Fd listener, sys::Fd runtime_directory,
               std::function<void(sys::Fd, uint32_t port)> connect);
 
-  // The listener for guest connections to `port`, connected; nothing when there is none.
+  // The listener for guest connections to `port`, connected; nothing when there is none. The
+  // working directory must be the runtime directory.
   std::optional<sys::Fd> dial(uint32_t port) const;
+  int directory() const { return runtime_.get(); }
 
  private:
   struct Handshake {

@@ -180,7 +180,7 @@ constexpr std::string_view kReadApplication = "PRAGMA application_id";
 // others when the journal mode changes, so a lock file makes them take turns. (Never a descriptor
 // of the database itself: closing it would drop SQLite's own POSIX locks on that file.)
 static void make_ours(Database& database) {
-  const sys::Fd lock = sys::open_file(database.path() + ".lock", O_RDWR | O_CREAT | O_NOFOLLOW);
+  const sys::Fd lock = sys::open_own_file(database.path() + ".lock", O_RDWR | O_CREAT);
   while (::flock(lock.get(), LOCK_EX) != 0)
     if (errno != EINTR) throw SystemError(errno, "locking " + database.path());
   const int64_t application = read_number(database, kReadApplication);
@@ -197,6 +197,8 @@ static void make_ours(Database& database) {
 Database Database::open(const std::string& path, Durability durability) {
   Database database(std::make_unique<Impl>(path));
   Impl& impl = *database.impl_;
+  // SQLite itself refuses symbolic links alone.
+  for (const char* suffix : {"", "-wal", "-shm", "-journal"}) sys::require_own_file(path + suffix);
   // NOMUTEX: one thread for each connection is the rule here, so SQLite need not lock.
   const int code =
       sqlite3_open_v2(path.c_str(), &impl.handle,

@@ -103,7 +103,7 @@ struct Images::Impl {
   Image load(const std::string& digest) {
     const std::string manifest = directory(digest) + "/manifest.json";
     Image image{digest, directory(digest) + "/root.erofs", {}, {}};
-    image.manifest = manifest_from_json(sys::read_text_file(manifest, kMaxManifest), manifest);
+    image.manifest = manifest_from_json(sys::read_own_text_file(manifest, kMaxManifest), manifest);
     state::Statement rows =
         database.prepare("SELECT name || ':' || tag FROM image_name WHERE digest = ? ORDER BY 1");
     rows.bind_all(std::string_view(digest));
@@ -210,7 +210,7 @@ Staging Images::stage() {
       impl_->paths.images_dir() + "/" + crypto::random_id(std::string(kTemporary), 12);
   sys::check(::mkdir(path.c_str(), 0700), "making directory " + path);
   ScopeExit undo([&] { ::rmdir(path.c_str()); });
-  sys::Fd lock = sys::open_file(path, O_RDONLY | O_DIRECTORY);
+  sys::Fd lock = sys::open_file(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
   sys::check(::flock(lock.get(), LOCK_EX | LOCK_NB), "locking " + path);
   undo.release();
   return {path, std::move(lock)};
@@ -218,7 +218,7 @@ Staging Images::stage() {
 
 Image Images::commit(Staging staging, const Manifest& manifest, const ImageName& name) {
   MVM_ASSERT(is_digest(manifest.digest));
-  const sys::Fd root = sys::open_file(staging.root(), O_RDONLY);
+  const sys::Fd root = sys::open_own_file(staging.root(), O_RDONLY);
   sys::check(::fsync(root.get()), "syncing " + staging.root());
   sys::check(::fchmod(root.get(), 0400), "setting the mode of " + staging.root());
   sys::write_file_atomic(staging.path() + "/manifest.json", as_bytes(manifest_to_json(manifest)));
@@ -284,8 +284,9 @@ size_t Images::remove_unfinished() {
   for (const std::string& name : sys::list_directory(impl_->paths.images_dir())) {
     if (!name.starts_with(kTemporary)) continue;
     const std::string path = impl_->paths.images_dir() + "/" + name;
-    const auto lock = sys::open_if_exists(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
-    if (!lock || ::flock(lock->get(), LOCK_EX | LOCK_NB) != 0) continue;
+    // What is no directory of ours is nobody's staging: it goes, whatever it is or points to.
+    const sys::Fd lock(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) continue;
     sys::remove_tree(path);
     ++removed;
   }

@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "mvm/base/error.h"
 #include "mvm/base/scope_exit.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/io.h"
@@ -52,8 +53,50 @@ bool is_regular_file(int fd) { return S_ISREG(status_of(fd).st_mode); }
 bool is_directory(int fd) { return S_ISDIR(status_of(fd).st_mode); }
 bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
-Bytes read_file(const std::string& path, size_t limit) {
-  const Fd fd = open_file(path, O_RDONLY);
+[[noreturn]] static void refuse_foreign(const std::string& path, const std::string& what) {
+  throw Error(Kind::Denied,
+              path + " is not mvm's own file: it is " + what + "; remove it and try again");
+}
+
+static void check_own(const std::string& path, const struct stat& status, bool written) {
+  if (S_ISLNK(status.st_mode)) refuse_foreign(path, "a symbolic link");
+  if (S_ISDIR(status.st_mode)) refuse_foreign(path, "a directory");
+  if (!S_ISREG(status.st_mode)) refuse_foreign(path, "a FIFO, a socket or a device");
+  if (status.st_uid != ::geteuid() && (written || status.st_uid != 0))
+    refuse_foreign(path, "a file of user " + std::to_string(status.st_uid));
+  if (written && status.st_nlink > 1) refuse_foreign(path, "a file that has other names too");
+}
+
+Fd open_own_file(const std::string& path, int flags, unsigned mode) {
+  MVM_ASSERT((flags & O_TRUNC) == 0);
+  // Not blocking: to open a FIFO waits for its other end.
+  const int all = flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
+  while (true) {
+    Fd fd(::open(path.c_str(), all, mode));
+    if (fd) {
+      check_own(path, status_of(fd.get()), (flags & O_ACCMODE) != O_RDONLY);
+      return fd;
+    }
+    const int failure = errno;
+    if (failure == EINTR) continue;
+    struct stat status{};
+    if ((failure == ELOOP || failure == EISDIR || failure == ENXIO) &&
+        ::lstat(path.c_str(), &status) == 0)
+      check_own(path, status, true);
+    throw SystemError(failure, "opening " + path);
+  }
+}
+
+void require_own_file(const std::string& path) {
+  struct stat status{};
+  if (::lstat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT) return;
+    throw SystemError(errno, "reading status of " + path);
+  }
+  check_own(path, status, true);
+}
+
+static Bytes read_all(const Fd& fd, const std::string& path, size_t limit) {
   Bytes content;
   // /proc files state no size, so the size is a hint and the end of file decides.
   content.reserve(std::min<uint64_t>(file_size(fd.get()) + 1, limit + 1));
@@ -66,6 +109,14 @@ Bytes read_file(const std::string& path, size_t limit) {
     content.resize(had + got.value_or(0));
     if (got.value_or(0) == 0) return content;
   }
+}
+
+Bytes read_file(const std::string& path, size_t limit) {
+  return read_all(open_file(path, O_RDONLY), path, limit);
+}
+
+std::string read_own_text_file(const std::string& path, size_t limit) {
+  return std::string(as_text(read_all(open_own_file(path, O_RDONLY), path, limit)));
 }
 
 std::string read_text_file(const std::string& path, size_t limit) {
@@ -171,7 +222,7 @@ Fd memory_file(const char* name, uint64_t size) {
 }
 
 std::optional<Fd> try_lock_file(const std::string& path) {
-  Fd fd = open_file(path, O_RDWR | O_CREAT | O_NOFOLLOW);
+  Fd fd = open_own_file(path, O_RDWR | O_CREAT);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
   if (errno == EWOULDBLOCK) return std::nullopt;
   throw SystemError(errno, "locking " + path);

@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <linux/sched.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -51,20 +52,78 @@ static std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return out;
 }
 
+// A new process, as fork makes it, in the namespaces and the cgroup asked for.
+static Child clone_process(const SpawnOptions& options, const std::string& what) {
+  if (options.namespaces == 0 && options.cgroup < 0) {
+    const pid_t pid = check(::fork(), what);
+    if (pid == 0) return Child();
+    return Child(pid, Fd(static_cast<int>(check(::syscall(SYS_pidfd_open, pid, 0), what))));
+  }
+  // One call for all of it: every unshare of its own costs again.
+  int pidfd = -1;
+  clone_args arguments{};
+  arguments.flags = options.namespaces | CLONE_PIDFD;
+  arguments.pidfd = reinterpret_cast<uintptr_t>(&pidfd);
+  arguments.exit_signal = SIGCHLD;
+  if (options.cgroup >= 0) {
+    arguments.flags |= CLONE_INTO_CGROUP;
+    arguments.cgroup = static_cast<uint64_t>(options.cgroup);
+  }
+  const long pid = check(::syscall(SYS_clone3, &arguments, sizeof arguments), what);
+  if (pid == 0) return Child();
+  return Child(static_cast<pid_t>(pid), Fd(pidfd));
+}
+
+// "1000 1000 1": the one id of a user namespace, under its own number.
+static std::string own_id_map(unsigned id) {
+  return std::to_string(id) + " " + std::to_string(id) + " 1";
+}
+
+// Async-signal-safe. Returns where it failed.
+static int write_to(const char* path, const std::string& text) {
+  const int fd = ::open(path, O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return errno;
+  const int failure =
+      ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : errno;
+  ::close(fd);
+  return failure;
+}
+
+// What is worked out before the fork: nothing allocates after it.
+struct ChildPlan {
+  std::vector<int> moved;  // the descriptors, above every target number
+  pid_t parent = ::getpid();
+  std::string users = own_id_map(::geteuid());
+  std::string groups = own_id_map(::getegid());
+};
+
+// user_namespaces(7): groups may be mapped by an ordinary user once setgroups is refused.
+static int map_own_ids(const ChildPlan& plan) {
+  if (const int failure = write_to("/proc/self/setgroups", "deny")) return failure;
+  if (const int failure = write_to("/proc/self/gid_map", plan.groups)) return failure;
+  return write_to("/proc/self/uid_map", plan.users);
+}
+
 // Runs in the child between fork and exec: async-signal-safe calls only. Returns where it failed.
-static int prepare_child(const SpawnOptions& options, std::span<const int> moved, pid_t parent) {
+static int prepare_child(const SpawnOptions& options, const ChildPlan& plan) {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
+  if ((options.namespaces & CLONE_NEWUSER) != 0)
+    if (const int failure = map_own_ids(plan)) return failure;
   if (options.new_session && ::setsid() < 0) return errno;
   if (options.die_with_parent) {
+    // After the ids: a change of credentials clears it.
     if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return errno;
-    if (::getppid() != parent) ::_exit(127);  // it went before we asked
+    // It went before we asked. In a pid namespace of our own the parent has no number (0): there
+    // its end shows as the end of what it was to send us.
+    const pid_t now = ::getppid();
+    if (now != plan.parent && now != 0) ::_exit(127);
   }
   if (options.directory && ::chdir(options.directory->c_str()) != 0) return errno;
-  for (size_t i = 0; i < moved.size(); ++i)
-    if (::dup2(moved[i], options.fds[i].second) < 0) return errno;
+  for (size_t i = 0; i < plan.moved.size(); ++i)
+    if (::dup2(plan.moved[i], options.fds[i].second) < 0) return errno;
   return 0;
 }
 
@@ -72,16 +131,17 @@ Child spawn(const SpawnOptions& options) {
   MVM_ASSERT(!options.argv.empty());
   const auto argv = pointers(options.argv);
   const auto env = pointers(options.env);
+  const std::string starting = "starting " + options.argv[0];
 
   // Move our descriptors above every target number first, so that no dup2 overwrites one still to
   // be moved.
   int highest = 2;
   for (const auto& [ours, theirs] : options.fds) highest = std::max(highest, theirs);
   std::vector<Fd> lifted;
-  std::vector<int> moved;
+  ChildPlan plan;
   for (const auto& [ours, theirs] : options.fds) {
     lifted.emplace_back(check(::fcntl(ours, F_DUPFD_CLOEXEC, highest + 1), "passing a descriptor"));
-    moved.push_back(lifted.back().get());
+    plan.moved.push_back(lifted.back().get());
   }
 
   int pipe_ends[2];
@@ -91,10 +151,9 @@ Child spawn(const SpawnOptions& options) {
   Fd report_write(check(::fcntl(pipe_ends[1], F_DUPFD_CLOEXEC, highest + 1), "making a pipe"));
   ::close(pipe_ends[1]);
 
-  const pid_t parent = ::getpid();
-  const pid_t pid = check(::fork(), "starting " + options.argv[0]);
-  if (pid == 0) {
-    int failure = prepare_child(options, moved, parent);
+  Child child = clone_process(options, starting);
+  if (!child) {
+    int failure = prepare_child(options, plan);
     if (failure == 0) {
       // What was not asked for stays behind; all ours are CLOEXEC, this catches what libraries
       // opened.
@@ -106,17 +165,77 @@ Child spawn(const SpawnOptions& options) {
     ::_exit(127);
   }
   report_write.reset();
-  Child child(pid,
-              Fd(static_cast<int>(check(::syscall(SYS_pidfd_open, pid, 0), "opening a process"))));
   int failure = 0;
   ssize_t got = -1;
   while ((got = ::read(report_read.get(), &failure, sizeof failure)) < 0 && errno == EINTR) {
   }
   if (got == static_cast<ssize_t>(sizeof failure)) {
     child.wait();
-    throw SystemError(failure, "starting " + options.argv[0]);
+    throw SystemError(failure, starting);
   }
   return child;
+}
+
+std::optional<std::string> try_in_child(const SpawnOptions& options,
+                                        const std::function<void()>& body) {
+  const ChildPlan plan;
+  int pipe_ends[2];
+  check(::pipe2(pipe_ends, O_CLOEXEC), "making a pipe");
+  const Fd report_read(pipe_ends[0]);
+  Fd report_write(pipe_ends[1]);
+  Child child = clone_process(options, "starting a process");
+  if (!child) {
+    std::string said = "ok";
+    try {
+      if (const int failure = prepare_child(options, plan))
+        throw SystemError(failure, "mapping user and group");
+      body();
+    } catch (const std::exception& error) {
+      said = error.what();
+    }
+    static_cast<void>(!::write(report_write.get(), said.data(), said.size()));
+    ::_exit(0);
+  }
+  report_write.reset();
+  std::string said(1024, '\0');
+  ssize_t got = -1;
+  while ((got = ::read(report_read.get(), said.data(), said.size())) < 0 && errno == EINTR) {
+  }
+  child.wait();
+  said.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  if (said == "ok") return std::nullopt;
+  return said.empty() ? "it ended without a word" : said;
+}
+
+// Field 4 of /proc/PID/stat.
+static std::optional<uint64_t> parent_of(const std::string& pid) {
+  try {
+    const std::string text = read_text_file("/proc/" + pid + "/stat", 4096);
+    const size_t end = text.rfind(')');
+    if (end == std::string::npos) return std::nullopt;
+    const auto fields = split(std::string_view(text).substr(std::min(end + 2, text.size())), ' ');
+    return fields.size() > 1 ? parse_u64(fields[1]) : std::nullopt;
+  } catch (const SystemError&) {
+    return std::nullopt;  // it has gone
+  }
+}
+
+std::optional<pid_t> first_child_of(pid_t pid) {
+  const std::string number = std::to_string(pid);
+  std::optional<uint64_t> child;
+  try {
+    const std::string text =
+        read_text_file("/proc/" + number + "/task/" + number + "/children", 64 * 1024);
+    child = parse_u64(std::string_view(text).substr(0, text.find(' ')));
+  } catch (const SystemError&) {
+    // Kernels without CONFIG_PROC_CHILDREN: look at everybody.
+    for (const std::string& name : list_directory("/proc"))
+      if (const auto other = parse_u64(name);
+          other && parent_of(name) == static_cast<uint64_t>(pid))
+        child = other;
+  }
+  if (!child || *child == 0) return std::nullopt;
+  return static_cast<pid_t>(*child);
 }
 
 std::optional<Fd> open_process(pid_t pid) {

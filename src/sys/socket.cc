@@ -58,6 +58,9 @@ std::pair<Fd, Fd> socket_pair(SocketType type) {
 Fd listen_unix(const std::string& path) {
   Fd fd = new_socket(SocketType::Stream);
   const Address address = address_of(path);
+  // The name gets this mode when it is made (bind(2) takes it from the socket), so there is no
+  // moment with a wider one, and no second look-up of the name.
+  check(::fchmod(fd.get(), 0600), "setting the mode of " + path);
   if (::bind(fd.get(), generic(address), sizeof address.value) != 0) {
     if (errno != EADDRINUSE) throw SystemError(errno, "binding " + path);
     if (connect_unix(path)) throw Error(Kind::Conflict, path + " is in use by a running process");
@@ -67,8 +70,6 @@ Fd listen_unix(const std::string& path) {
     remove_file(path);
     check(::bind(fd.get(), generic(address), sizeof address.value), "binding " + path);
   }
-  // Nobody can connect before listen, so there is no moment with a wider mode.
-  check(::chmod(path.c_str(), 0600), "setting the mode of " + path);
   check(::listen(fd.get(), 128), "listening on " + path);
   return fd;
 }

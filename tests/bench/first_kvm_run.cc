@@ -12,6 +12,7 @@
 
 #include "mvm/base/error.h"
 #include "mvm/base/text.h"
+#include "mvm/jail/jail.h"
 #include "mvm/proto/monitor.h"
 #include "mvm/proto/sandbox_config.h"
 #include "mvm/sys/error.h"
@@ -22,7 +23,7 @@
 namespace mvm {
 
 static double measure(const std::string& program, const std::string& kernel,
-                      const std::string& scratch) {
+                      const std::string& scratch, jail::Isolation isolation) {
   const sys::Fd kvm = sys::open_file("/dev/kvm", O_RDWR);
   const sys::Fd log = sys::open_file(scratch + "/log", O_RDWR | O_CREAT);
   const sys::Fd kernel_file = sys::open_file(kernel, O_RDONLY);
@@ -38,8 +39,9 @@ static double measure(const std::string& program, const std::string& kernel,
   auto [ours, theirs] = sys::socket_pair(sys::SocketType::SeqPacket);
   const auto start = std::chrono::steady_clock::now();
   sys::SpawnOptions options;
-  options.argv = {program, "monitor"};
+  options.argv = {program, "monitor", std::string(jail::isolation_name(isolation))};
   options.fds = {{theirs.get(), proto::kConfigFd}};
+  jail::set_apart(options, isolation, jail::Network::Empty);
   sys::Child child = sys::spawn(options);
   sys::send_message(ours.get(), config.encode(), fds);
   const auto message = sys::receive_message(ours.get(), proto::kMaxMonitorMessage);
@@ -60,8 +62,9 @@ static int run(int argc, char** argv) {
     return 2;
   }
   const sys::TempDir scratch;
+  const jail::Isolation isolation = jail::probe_host().isolation;
   for (uint64_t i = 0; i < *rounds; ++i)
-    std::printf("%.3f\n", measure(argv[1], argv[2], scratch.path()));
+    std::printf("%.3f\n", measure(argv[1], argv[2], scratch.path(), isolation));
   return 0;
 }
 

@@ -114,6 +114,29 @@ def cp_figures(rounds, names, folder):
     return figures
 
 
+def jail_cost(rounds):
+    """`mvm run` against the same program without its jail, each with a daemon, data and sockets of its own."""
+    unjailed = str(ROOT / "build/release/tests/bench/mvm_unjailed")
+    homes = {}
+    for program in (MVM, unjailed):
+        homes[program] = tempfile.mkdtemp(prefix="mvm-bench-jail-")
+        shutil.copytree(os.environ["MVM_BENCH_WORK"] + "/data", homes[program] + "/data", symlinks=True)
+        os.chmod(homes[program] + "/data", 0o700)
+
+    def run(program):
+        saved = {name: os.environ[name] for name in ("MVM_DATA_DIR", "MVM_RUNTIME_DIR")}
+        os.environ.update({"MVM_DATA_DIR": homes[program] + "/data", "MVM_RUNTIME_DIR": homes[program] + "/run"})
+        try:
+            return peer("mvm", program, "run", "base", "--memory", "256M", "--", "true")
+        finally:
+            os.environ.update(saved)
+
+    for program in homes:
+        run(program)  # the daemon is up, the disk template made
+    # More rounds than elsewhere: the difference is small.
+    return ratio("cold.jail_cost", 4 * rounds + 1, lambda: run(MVM), lambda: run(unjailed))
+
+
 def run_true():
     return peer("mvm", MVM, "run", "base", "--memory", "256M", "--", "true")
 
@@ -205,6 +228,8 @@ def main():
         figures["cold.run_vs_msb"] = ratio("cold.run_vs_msb", rounds, run_true, lambda: peer("msb", "run"))
     if block := [name for name in BLOCK_LOADS if name in names]:
         figures.update(block_ratios(rounds, block, home))
+    if "cold.jail_cost" in names:
+        figures["cold.jail_cost"] = jail_cost(rounds)
     if {"exec.true_vs_msb", "mem.monitor_idle", "boot.exits"} & set(names):
         mvm("up", "bench", "--image", "base", "--memory", "256M")
         if "exec.true_vs_msb" in names:

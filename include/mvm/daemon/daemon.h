@@ -11,6 +11,8 @@
 
 #include "mvm/api/service.h"
 #include "mvm/base/bytes.h"
+#include "mvm/jail/cgroup.h"
+#include "mvm/jail/jail.h"
 #include "mvm/obs/log.h"
 #include "mvm/store/paths.h"
 
@@ -19,8 +21,11 @@ namespace mvm::daemon {
 struct DaemonOptions {
   store::Paths paths;
   ByteView agent;                  // the guest agent; must outlive the daemon
-  std::string sandbox_executable;  // run as `<it> sandbox`
+  std::string sandbox_executable;  // run as `<it> sandbox ISOLATION`
   std::string version;
+  // How far this host lets sandbox processes be set apart.
+  jail::Isolation isolation = jail::Isolation::None;
+  jail::Cgroups cgroups{};
   // It ends by itself when nothing was asked for so long and no sandbox runs. Zero: never.
   std::chrono::milliseconds idle{600'000};
   // What a sandbox process may take on top of the time it was given, before it is killed.

@@ -3,8 +3,7 @@
 // filter (seccomp(2)).
 //
 // Lists are plain arrays next to the role that uses them. Anything not listed kills the process at
-// once; with MVM_SECCOMP=log in the environment it is only logged by the kernel, which is how a
-// list is checked for gaps.
+// once. How a list is checked for gaps and for calls that nobody makes: tests/lab/seccomp-lists.
 
 #include <cstdint>
 #include <initializer_list>
@@ -23,7 +22,15 @@ struct Rule {
   unsigned argument = 0;
 };
 
-enum class Violation { Kill, Log };
+enum class Violation {
+  Kill,
+  Log,    // unlisted calls pass, and the kernel's audit log tells of them
+  Trace,  // every call passes, and the kernel's audit log tells of all
+};
+
+// What confine_thread does. Kill, and nothing at run time changes that; a program of the tests
+// links another definition.
+extern const Violation kViolation;
 
 // One instruction of classic BPF, laid out as struct sock_filter.
 struct Instruction {
@@ -35,13 +42,13 @@ struct Instruction {
 
 std::vector<Instruction> compile_filter(std::span<const Rule> rules, Violation violation);
 
-// Kill, or Log when MVM_SECCOMP=log.
-Violation violation_from_environment();
-
 // PR_SET_NO_NEW_PRIVS for the calling thread and its children. Must come before any filter.
 void forbid_new_privileges();
 
-// Puts the calling thread under `rules`, for good. Throws SystemError.
-void confine_thread(std::span<const Rule> rules, Violation violation);
+// Stage 4 of the jail (mvm/jail/jail.h). Before: stage 3; the thread has opened and started what it
+// needs. After: the calling thread, shown as `name` (15 characters) in /proc, is under `rules` for
+// good. Throws SystemError.
+void confine_thread(const char* name, std::span<const Rule> rules,
+                    Violation violation = kViolation);
 
 }

@@ -133,7 +133,7 @@ struct SandboxStatus {
   std::string id;
   std::string name;
   std::string state;         // "starting", "running", "stopping", "stopped"
-  uint32_t sandbox_pid = 0;  // on the host
+  uint32_t sandbox_pid = 0;  // in the sandbox process's own pid namespace
   uint32_t monitor_pid = 0;
   uint64_t started_unix_ms = 0;
   std::optional<SandboxEnd> end;

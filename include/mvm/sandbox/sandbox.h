@@ -7,6 +7,7 @@
 #include <array>
 #include <memory>
 
+#include "mvm/jail/jail.h"
 #include "mvm/loop/loop.h"
 #include "mvm/proto/sandbox_config.h"
 #include "mvm/sys/fd.h"
@@ -17,11 +18,18 @@ using SandboxFds = std::array<sys::Fd, static_cast<size_t>(proto::SandboxFd::Cou
 
 class Sandbox {
  public:
-  // Starts `mvm monitor` from our own executable. Throws Error when the host cannot run a machine.
-  Sandbox(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fds);
+  // Starts `mvm monitor` from our own executable, held. Throws Error when the host cannot run a
+  // machine.
+  Sandbox(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fds, jail::Isolation isolation);
   ~Sandbox();
   Sandbox(const Sandbox&) = delete;
   Sandbox& operator=(const Sandbox&) = delete;
+
+  // What it still uses by name, open: the data directory, where its records go, and the runtime
+  // directory, which must be the working directory when the guest connects to a host port.
+  std::array<int, 2> directories() const;
+  // Once, when this process is jailed: the monitor gets its configuration, and the guest runs.
+  void run_machine();
 
   // Ends it as "sandbox.stop" would. The loop stops when everything has been said and written.
   void stop();

@@ -15,6 +15,15 @@ namespace mvm::sys {
 Fd open_file(const std::string& path, int flags, unsigned mode = 0600);
 // The same, but nothing when the file does not exist.
 std::optional<Fd> open_if_exists(const std::string& path, int flags);
+// A file that mvm itself made, at a path that mvm chose: a regular file of ours that has no other
+// name. Anything else that somebody may have put there (a symbolic link, a FIFO, a device, a
+// directory, another's file, a hard link) is Error{Denied}, and is neither followed, waited for nor
+// changed. For reading alone a file of root's, and one with more names, will do. No O_TRUNC: it
+// would come before the check.
+Fd open_own_file(const std::string& path, int flags, unsigned mode = 0600);
+// Throws as open_own_file would for writing; absent is fine. For files that a library opens by
+// name.
+void require_own_file(const std::string& path);
 Fd open_at(int directory, const std::string& name, int flags, unsigned mode = 0600);
 
 uint64_t file_size(int fd);
@@ -25,6 +34,7 @@ bool exists(const std::string& path);
 // The whole file; throws Error{Exhausted} when it is larger than `limit`.
 Bytes read_file(const std::string& path, size_t limit);
 std::string read_text_file(const std::string& path, size_t limit);
+std::string read_own_text_file(const std::string& path, size_t limit);  // opens as open_own_file
 
 // New file beside it, fsync, rename, fsync of the directory: readers see the old or the new
 // content, never a mix.

@@ -2,6 +2,7 @@
 // Children by pidfd: spawn, wait, signal.
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -27,6 +28,10 @@ struct SpawnOptions {
   bool new_session = false;              // setsid
   bool die_with_parent = false;          // PR_SET_PDEATHSIG SIGKILL
   std::optional<std::string> directory;  // chdir
+  // CLONE_NEW…: the namespaces it starts in. With CLONE_NEWUSER, our own user and group are the
+  // only ones that the new user namespace knows, under their own numbers.
+  uint64_t namespaces = 0;
+  int cgroup = -1;  // an open cgroup v2 directory to start in; borrowed
 };
 
 class Child {
@@ -45,8 +50,17 @@ class Child {
   Fd pidfd_;
 };
 
-// vfork-like clone with a pidfd, then exec. Throws SystemError when the program cannot be started.
+// clone3 with a pidfd, then exec. Throws SystemError when the program cannot be started.
 Child spawn(const SpawnOptions& options);
+
+// Forks as `options` say, without an exec, runs `body` in the child and waits for its end. Nothing
+// when body returned, else what it threw. For a process without other threads.
+std::optional<std::string> try_in_child(const SpawnOptions& options,
+                                        const std::function<void()>& body);
+
+// The first child of a process, as our pid namespace numbers it; nothing when it has none, or has
+// gone.
+std::optional<pid_t> first_child_of(pid_t pid);
 
 // A process that may not be our child: pidfd_open. Nothing when there is none.
 std::optional<Fd> open_process(pid_t pid);

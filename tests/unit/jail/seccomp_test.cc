@@ -32,7 +32,7 @@ static int confined(Violation violation, const std::function<int()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {
     forbid_new_privileges();
-    confine_thread(kBasics, violation);
+    confine_thread("confined", kBasics, violation);
     ::_exit(body());
   }
   int status = 0;

@@ -1,0 +1,175 @@
+// Whatever stands at a path that the daemon makes or opens, no other file is touched by way of it:
+// the daemon replaces what stands there, or refuses.
+#include "../../support/plants.h"
+
+#include <functional>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "mvm/api/client.h"
+#include "mvm/daemon/daemon.h"
+#include "mvm/image/import.h"
+#include "mvm/sys/file.h"
+#include "mvm/sys/process.h"
+
+namespace mvm::daemon {
+
+class DaemonPlants : public testing::Test {
+ protected:
+  void SetUp() override {
+    paths_.ensure_runtime();
+    paths_.ensure_data();
+    const std::string kernel = paths_.kernels_dir() + "/plain";
+    sys::make_directories(kernel);
+    sys::write_file_atomic(kernel + "/vmlinux", as_bytes("no kernel, nobody boots it"));
+    sys::write_file_atomic(kernel + "/bundle.json",
+                           as_bytes(R"({"name": "plain", "image": "vmlinux", "modules": []})"));
+    const std::string root = temporary_.path() + "/root";
+    sys::make_directories(root + "/etc", 0755);
+    store::Images images(paths_);
+    digest_ = image::import_image(images, root, store::parse_image_name("base")).digest;
+  }
+
+  // The daemon's life around `body`. False when it refuses to start.
+  bool with_daemon(const std::function<void(api::Client&)>& body) {
+    DaemonOptions options{.paths = paths_,
+                          .agent = as_bytes("no agent"),
+                          .sandbox_executable = sys::own_executable(),
+                          .version = "test",
+                          .idle = std::chrono::milliseconds(0),
+                          .log = obs::Log(2, obs::Level::Error)};
+    options.margin = std::chrono::seconds(2);
+    std::unique_ptr<Daemon> daemon;
+    try {
+      daemon = std::make_unique<Daemon>(std::move(options));
+    } catch (const Error&) {
+      return false;
+    }
+    std::thread thread([&] { daemon->run(); });
+    {
+      auto client = api::Client::connect(paths_.daemon_socket());
+      EXPECT_TRUE(client);
+      if (client) body(*client);
+    }
+    daemon->stop();
+    thread.join();
+    return true;
+  }
+
+  static api::SandboxSpec spec() {
+    api::SandboxSpec spec;
+    spec.name = "web";
+    spec.image = "base";
+    spec.memory = api::kMinMemory;
+    spec.disk = api::kMinDisk;
+    return spec;
+  }
+
+  const sys::TempDir temporary_;
+  const store::Paths paths_{temporary_.path() + "/run", temporary_.path() + "/data"};
+  std::string digest_;
+};
+
+TEST_F(DaemonPlants, AtItsStart) {
+  const std::vector<std::string> files = {
+      paths_.daemon_lock(),
+      paths_.daemon_socket(),
+      paths_.state_db(),
+      paths_.state_db() + "-wal",
+      paths_.state_db() + "-shm",
+      paths_.state_db() + ".lock",
+      paths_.runtime(),
+      paths_.sandboxes_runtime(),
+      paths_.sandboxes_dir(),
+      paths_.images_dir() + "/.tmp-planted",
+      paths_.overlays_dir(),
+      paths_.initramfs_dir(),
+      paths_.sandboxes_dir() + "/sb-planted",
+      paths_.sandboxes_runtime() + "/planted",
+  };
+  for (const std::string& path : files) {
+    for (const test::Plant plant : test::kPlants) {
+      SCOPED_TRACE(path + ": " + test::plant_name(plant));
+      const test::Victim victim;
+      const std::string kept = path + ".kept";
+      const bool there = ::rename(path.c_str(), kept.c_str()) == 0;
+      test::put(plant, path, victim);
+      with_daemon([](api::Client&) {});
+      EXPECT_TRUE(victim.untouched());
+      sys::remove_tree(path);
+      if (there) sys::rename_file(kept, path);
+    }
+  }
+  EXPECT_TRUE(with_daemon([](api::Client&) {})) << "it starts when all is as it was";
+}
+
+TEST_F(DaemonPlants, WhereASandboxStarts) {
+  ASSERT_TRUE(with_daemon([&](api::Client& client) {
+    const std::string id = client.create(spec()).id;
+    client.stop("web", {.grace_ms = 1, .kill = true});
+    const auto start = [&] {
+      try {
+        client.start("web", {.wait = true, .boot_timeout_ms = 10'000});
+        client.stop("web", {.grace_ms = 1, .kill = true});
+        return true;
+      } catch (const Error&) {
+        return false;
+      }
+    };
+    std::vector<std::string> files = {
+        paths_.overlay_image(id),
+        paths_.overlay_image(id) + ".new",
+        paths_.console_log(id),
+        paths_.exit_file(id),
+        paths_.sandbox_data(id),
+        paths_.sandbox_runtime("web"),
+        paths_.images_dir() + "/" + digest_ + "/root.erofs",
+        paths_.images_dir() + "/" + digest_ + "/manifest.json",
+        paths_.images_dir() + "/" + digest_,
+    };
+    for (const std::string& name : sys::list_directory(paths_.initramfs_dir()))
+      files.push_back(paths_.initramfs_dir() + "/" + name);
+    for (const std::string& path : files) {
+      for (const test::Plant plant : test::kPlants) {
+        SCOPED_TRACE(path + ": " + test::plant_name(plant));
+        const test::Victim victim;
+        const std::string kept = temporary_.path() + "/kept";
+        const bool there = ::rename(path.c_str(), kept.c_str()) == 0;
+        test::put(plant, path, victim);
+        start();
+        EXPECT_TRUE(victim.untouched());
+        sys::remove_tree(path);
+        if (there) sys::rename_file(kept, path);
+      }
+    }
+    EXPECT_TRUE(start()) << "it starts when all is as it was";
+  }));
+}
+
+TEST_F(DaemonPlants, TemplateOfTheDisk) {
+  ASSERT_TRUE(with_daemon([&](api::Client& client) {
+    client.create(spec());
+    client.remove("web", true);
+    for (const std::string& name : sys::list_directory(paths_.overlays_dir())) {
+      for (const test::Plant plant : test::kPlants) {
+        SCOPED_TRACE(name + ": " + test::plant_name(plant));
+        const test::Victim victim;
+        test::put(plant, paths_.overlays_dir() + "/" + name, victim);
+        try {
+          const auto made = client.create(spec());
+          // Made from a template of our own, not from what was planted.
+          EXPECT_GE(sys::file_size(sys::open_file(paths_.overlay_image(made.id), O_RDONLY).get()),
+                    api::kMinDisk);
+          client.remove("web", true);
+        } catch (const Error& error) {
+          EXPECT_EQ(error.kind(), Kind::Denied) << error.message();
+        }
+        EXPECT_TRUE(victim.untouched());
+        sys::remove_tree(paths_.overlays_dir() + "/" + name);
+      }
+    }
+  }));
+}
+
+}

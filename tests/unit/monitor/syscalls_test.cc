@@ -1,0 +1,26 @@
+// The lists of the monitor's threads, each tried on a real child under the monitor's own jail: a
+// call that is not on it ends the process.
+#include "../../../src/monitor/syscalls.h"
+
+#include "../../support/forbidden_calls.h"
+
+namespace mvm::monitor {
+
+TEST(MonitorSyscalls, LoopThreadIsKilledForAForbiddenCall) {
+  test::expect_forbidden(loop_thread_syscalls(), {});
+}
+TEST(MonitorSyscalls, VcpuThreadIsKilledForAForbiddenCall) {
+  test::expect_forbidden(vcpu_thread_syscalls(), {});
+}
+TEST(MonitorSyscalls, DiskThreadIsKilledForAForbiddenCall) {
+  test::expect_forbidden(disk_thread_syscalls(), {});
+}
+
+TEST(MonitorSyscalls, VcpuThreadMayAskOfKvmOnlyToRun) {
+  test::expect_killed(vcpu_thread_syscalls(), "KVM_SET_USER_MEMORY_REGION",
+                      [] { ::ioctl(0, 0x4020ae46, 0); });
+  test::expect_killed(vcpu_thread_syscalls(), "KVM_SET_REGS", [] { ::ioctl(0, 0x4090ae82, 0); });
+  test::expect_survived(vcpu_thread_syscalls(), "KVM_RUN", [] { ::ioctl(0, 0xae80, 0); });
+}
+
+}
