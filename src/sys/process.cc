@@ -1,10 +1,12 @@
 #include "mvm/sys/process.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/close_range.h>
 #include <linux/sched.h>
 #include <poll.h>
@@ -104,14 +106,32 @@ static int map_own_ids(const ChildPlan& plan) {
   return write_to("/proc/self/uid_map", plan.users);
 }
 
+// Over the new user namespace we have every capability, and whoever is not root there loses them
+// all with exec. These two stay (capabilities(7), "Ambient"): one changes mounts, the other is
+// needed to give up the rest for good.
+static int keep_capabilities() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> sets{};
+  if (::syscall(SYS_capget, &header, sets.data()) != 0) return errno;
+  for (const int capability : {CAP_SYS_ADMIN, CAP_SETPCAP})
+    sets.at(CAP_TO_INDEX(static_cast<size_t>(capability))).inheritable |=
+        CAP_TO_MASK(static_cast<unsigned>(capability));
+  if (::syscall(SYS_capset, &header, sets.data()) != 0) return errno;
+  for (const int capability : {CAP_SYS_ADMIN, CAP_SETPCAP})
+    if (::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0) != 0) return errno;
+  return 0;
+}
+
 // Runs in the child between fork and exec: async-signal-safe calls only. Returns where it failed.
 static int prepare_child(const SpawnOptions& options, const ChildPlan& plan) {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
-  if ((options.namespaces & CLONE_NEWUSER) != 0)
+  if ((options.namespaces & CLONE_NEWUSER) != 0) {
     if (const int failure = map_own_ids(plan)) return failure;
+    if (const int failure = keep_capabilities()) return failure;
+  }
   if (options.new_session && ::setsid() < 0) return errno;
   if (options.die_with_parent) {
     // After the ids: a change of credentials clears it.

@@ -29,7 +29,8 @@ struct SpawnOptions {
   bool die_with_parent = false;          // PR_SET_PDEATHSIG SIGKILL
   std::optional<std::string> directory;  // chdir
   // CLONE_NEW…: the namespaces it starts in. With CLONE_NEWUSER, our own user and group are the
-  // only ones that the new user namespace knows, under their own numbers.
+  // only ones that the new user namespace knows, under their own numbers; the program keeps
+  // CAP_SYS_ADMIN and CAP_SETPCAP over it, which it must give up itself.
   uint64_t namespaces = 0;
   int cgroup = -1;  // an open cgroup v2 directory to start in; borrowed
 };

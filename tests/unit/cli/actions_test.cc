@@ -366,7 +366,7 @@ TEST_F(Actions, DoctorNamesWhatIsMissingAndTheWayOut) {
             "{\"ok\":true,\"checks\":[{\"name\":\"daemon\",\"level\":\"ok\",\"detail\":\"runs, "
             "version 0.1.0, pid 4242, 1 sandboxes\"}]}\n");
   EXPECT_EQ(failure({"doctor", "--only", "luck"}),
-            "there is no check 'luck'; there are kvm, user, memory, disk, mkfs.ext4, cgroup, "
+            "there is no check 'luck'; there are kvm, user, memory, disk, mkfs.ext4, jail, cgroup, "
             "daemon, kernel, image");
 }
 

@@ -28,7 +28,7 @@ class DaemonPlants : public testing::Test {
     const std::string root = temporary_.path() + "/root";
     sys::make_directories(root + "/etc", 0755);
     store::Images images(paths_);
-    digest_ = image::import_image(images, root, store::parse_image_name("base")).digest;
+    digest_ = image::import_image(images, root, store::parse_image_name("base")).image.digest;
   }
 
   // The daemon's life around `body`. False when it refuses to start.

@@ -1,10 +1,14 @@
 #include "mvm/sys/process.h"
 
+#include <array>
+
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <climits>
 #include <gtest/gtest.h>
 
 #include "mvm/sys/error.h"
@@ -78,6 +82,50 @@ TEST(Process, StartTimeTellsALivingProcessAndNothingForADeadOne) {
   child.wait();
   EXPECT_FALSE(process_start_time(pid));
   EXPECT_FALSE(open_process(pid));
+}
+
+// Field `name` of /proc/self/status as a program started so sees it.
+static std::string status_in(uint64_t namespaces, const std::string& name) {
+  auto [ours, theirs] = socket_pair(SocketType::Stream);
+  SpawnOptions options;
+  options.argv = {"/bin/sh", "-c", "grep " + name + ": /proc/self/status >&5"};
+  options.env = {"PATH=/usr/bin:/bin"};
+  options.fds = {{theirs.get(), 5}};
+  options.namespaces = namespaces;
+  Child child = spawn(options);
+  theirs.reset();
+  child.wait();
+  std::array<std::byte, 200> buffer{};
+  const auto got = read_some(ours.get(), buffer);
+  return std::string(as_text(std::span(buffer).first(got.value_or(0))));
+}
+
+TEST(Process, ProgramInAUserNamespaceMayMountThereAndIsTheSameUser) {
+  std::string capabilities;
+  try {
+    capabilities = status_in(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID, "CapAmb");
+  } catch (const SystemError& error) {
+    GTEST_SKIP() << error.message();
+  }
+  EXPECT_EQ(capabilities, "CapAmb:\t0000000000200100\n");  // CAP_SYS_ADMIN (21), CAP_SETPCAP (8)
+  const std::string user = std::to_string(::geteuid());
+  EXPECT_EQ(status_in(CLONE_NEWUSER, "Uid"),
+            "Uid:\t" + user + "\t" + user + "\t" + user + "\t" + user + "\n");
+}
+
+TEST(Process, FirstChildIsFound) {
+  EXPECT_FALSE(first_child_of(INT_MAX));
+  auto [ours, theirs] = socket_pair(SocketType::Stream);
+  Child child = shell("sleep 1000 & echo $! >&5; read line <&5; kill $!", {{theirs.get(), 5}});
+  theirs.reset();
+  std::array<std::byte, 20> buffer{};
+  const auto got = read_some(ours.get(), buffer);
+  ASSERT_TRUE(got);
+  const auto pid = first_child_of(child.pid());
+  ASSERT_TRUE(pid);
+  EXPECT_EQ(std::to_string(*pid) + "\n", as_text(std::span(buffer).first(*got)));
+  write_all(ours.get(), as_bytes("go\n"));
+  child.wait();
 }
 
 }
