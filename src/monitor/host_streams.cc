@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -85,7 +86,7 @@ size_t HostStreams::write(StreamId id, std::span<const iovec> data) noexcept {
     taken = ::writev(stream->socket.get(), data.data(), static_cast<int>(data.size()));
   } while (taken < 0 && errno == EINTR);
   if (taken >= 0) return static_cast<size_t>(taken);
-  if (errno != EAGAIN) stream->broken = true;
+  if (errno != EAGAIN) stream->broken = any_broken_ = true;
   return 0;
 }
 
@@ -150,7 +151,7 @@ bool HostStreams::read_once(StreamId id, Stream& stream) {
     stream.input_ended = true;
     device_->end_input(id);
   } else if (got < 0 && errno != EAGAIN) {
-    stream.broken = true;
+    stream.broken = any_broken_ = true;
   }
   // A read that does not fill its room has emptied the socket.
   size_t offered = 0;
@@ -171,7 +172,7 @@ void HostStreams::handle_events() {
     while (const auto event = slot_->with_lock([&] { return device_->next_event(); }))
       handle_event(*event);
     // Sockets that failed in write(), where the device could not be told.
-    bool any = false;
+    if (!std::exchange(any_broken_, false)) return;
     for (auto it = streams_.begin(); it != streams_.end();) {
       if (!it->second.broken) {
         ++it;
@@ -179,9 +180,7 @@ void HostStreams::handle_events() {
       }
       slot_->with_lock([&] { device_->reset(id_of(it->first)); });
       it = streams_.erase(it);
-      any = true;
     }
-    if (!any) return;
   }
 }
 
@@ -207,7 +206,7 @@ void HostStreams::handle_event(const VsockEvent& event) {
         // An empty socket buffer has room for one short line.
         const std::string line = "OK " + std::to_string(event.host_port) + "\n";
         if (::send(stream->socket.get(), line.data(), line.size(), MSG_NOSIGNAL) < 0)
-          stream->broken = true;
+          stream->broken = any_broken_ = true;
       }
       break;
     case VsockEvent::Kind::Input:

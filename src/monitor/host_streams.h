@@ -75,6 +75,7 @@ class HostStreams : public virtio::VsockHost {
   DeviceSlot* slot_ = nullptr;
   virtio::Vsock* device_ = nullptr;
   size_t unanswered_ = 0;
+  bool any_broken_ = false;
   std::map<Token, Stream> streams_;
 };
 

@@ -112,10 +112,10 @@ class Fuzzed {
       hear(talks_[ports], packet);
       if (packet.op() == VsockOp::Request) {
         sent_[ports] = 0;
-        if (in_.rarely(4))
-          guest_.queue_packet(guest_.header(ports.guest, ports.host, VsockOp::Reset));
-        else
-          guest_.queue_packet(guest_.header(ports.guest, ports.host, VsockOp::Response));
+        auto answer = guest_.header(ports.guest, ports.host,
+                                    in_.rarely(4) ? VsockOp::Reset : VsockOp::Response);
+        answer.buffer = kGuestBuffer;
+        guest_.queue_packet(answer);
         note(ports);
       }
       if (packet.op() == VsockOp::Reset) std::erase(ports_, ports);
@@ -199,15 +199,15 @@ class Fuzzed {
           sent_[ports] -= static_cast<uint8_t>(payload.size() - header.length);
       }
     }
-    if (op == VsockOp::Request) sent_[ports] = 0;
     note(ports);
     if (in_.rarely(32)) header.type = in_.u16();
     if (in_.rarely(32)) header.source_cid = in_.u64();
     std::vector<uint32_t> cuts;
     for (uint32_t i = in_.below(3); i > 0; --i) cuts.push_back(1 + in_.below(60));
     // A packet the device will not take counts for nothing.
-    if (op == VsockOp::ReadWrite &&
-        (header.type != kVsockStream || header.source_cid != test::VsockGuest::kCid))
+    const bool taken = header.type == kVsockStream && header.source_cid == test::VsockGuest::kCid;
+    if (taken && op == VsockOp::Request) sent_[ports] = 0;
+    if (!taken && op == VsockOp::ReadWrite)
       sent_[ports] -=
           static_cast<uint8_t>(header.length <= payload.size() ? header.length : payload.size());
     guest_.queue_packet(header, payload, cuts);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -36,6 +37,7 @@ class HostStreamsTest : public testing::Test {
   };
 
   HostStreamsTest() {
+    ::signal(SIGPIPE, SIG_IGN);  // as the monitor does
     streams.attach(slot, device);
     guest.post(256);
   }
