@@ -95,7 +95,7 @@ def cp_figures(rounds, names, folder):
     large.write_bytes(os.urandom(1 << 20) * (64 if rounds > 1 else 4))
 
     def copy(source):
-        return peer("mvm", MVM, "cp", "--quiet", str(source), "bench:/root/")
+        return peer("mvm", MVM, "cp", "--quiet", str(source), "bench:/srv/")
 
     for name, source in (("cp.large_vs_msb", large), ("cp.small_vs_msb", small)):
         if name in names:
