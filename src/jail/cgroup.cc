@@ -1,8 +1,10 @@
 #include "mvm/jail/cgroup.h"
 
+#include <array>
 #include <cerrno>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,12 +46,29 @@ sys::Fd Cgroups::make(std::string_view id, const CgroupLimits& limits) const {
   return sys::open_file(path, O_RDONLY | O_DIRECTORY);
 }
 
+// Until nothing runs in the group: KVM's own threads end a moment after the machine. False after a
+// second.
+static bool await_empty(const std::string& path) {
+  constexpr int kPatience = 1'000;
+  const sys::Fd events = sys::open_file(path + "/cgroup.events", O_RDONLY);
+  while (true) {
+    std::array<std::byte, 256> text{};
+    const size_t got = sys::pread_some(events.get(), text, 0);
+    if (as_text(ByteView(text).first(got)).find("populated 0") != std::string_view::npos)
+      return true;
+    // The kernel says so when the file changes (cgroup-v2.rst, "[Un]populated Notification").
+    pollfd change{events.get(), POLLPRI, 0};
+    if (::poll(&change, 1, kPatience) <= 0) return false;
+  }
+}
+
 void Cgroups::remove(std::string_view id) const noexcept {
   if (!available()) return;
   const std::string path = path_of(id);
   if (::rmdir(path.c_str()) == 0 || errno == ENOENT) return;
   try {
     put_text(path + "/cgroup.kill", "1");
+    await_empty(path);
   } catch (const Error&) {  // NOLINT(bugprone-empty-catch)
     // Before Linux 5.14. A group that stays is removed at the daemon's next start.
   }

@@ -12,11 +12,11 @@ namespace mvm::jail {
 
 // Nothing when a process can be set apart so, else what failed.
 static std::optional<std::string> trial(Isolation isolation) {
-  const sys::TempDir scratch;
-  const sys::Fd kept = sys::open_file(scratch.path(), O_PATH | O_DIRECTORY);
-  sys::SpawnOptions options;
-  set_apart(options, isolation, Network::Empty);
   try {
+    const sys::TempDir scratch;
+    const sys::Fd kept = sys::open_file(scratch.path(), O_PATH | O_DIRECTORY);
+    sys::SpawnOptions options;
+    set_apart(options, isolation, Network::Empty);
     return sys::try_in_child(
         options, [isolation, fd = kept.get()] { leave_file_system(isolation, std::span(&fd, 1)); });
   } catch (const SystemError& error) {
