@@ -14,8 +14,9 @@ namespace mvm::api {
 
 inline constexpr uint64_t kMaxAnswer = uint64_t{64} << 20;
 inline constexpr size_t kMaxLine = 1 << 20;  // of a stream of JSON lines
-// Added to the time that the daemon itself may take for a start or a stop.
-inline constexpr std::chrono::milliseconds kStartMargin{60'000};
+// Added to the time that the daemon itself may take for a start or a stop. A start may have to wait
+// for its turn first; a daemon that dies meanwhile is noticed at once by its closed socket.
+inline constexpr std::chrono::milliseconds kStartMargin{60'000 + kMaxQueueMs};
 inline constexpr std::chrono::milliseconds kStopMargin{30'000};
 
 using Milliseconds = std::chrono::milliseconds;
@@ -242,6 +243,16 @@ void Client::remove_image(const std::string& reference, bool force) {
 std::vector<Kernel> Client::kernels() {
   return decode_kernels(
       connection_->ask({kListKernels, {}, {}, {}}, connection_->options().timeout));
+}
+
+Kernel Client::import_kernel(const KernelImportRequest& request) {
+  return decode_kernel(connection_->ask({kImportKernel, {}, {}, encode(request)},
+                                        connection_->options().timeout + kStopMargin));
+}
+
+void Client::remove_kernel(const std::string& name, bool force) {
+  connection_->ask({kRemoveKernel, {name}, {{"force", force ? "true" : "false"}}, {}},
+                   connection_->options().timeout + kStopMargin);
 }
 
 void Client::stop_daemon() {

@@ -166,6 +166,17 @@ static void list_kernels(Service& service, const Call& call, Reply& reply) {
   reply.json(200, encode(service.kernels()));
 }
 
+static void import_kernel(Service& service, const Call& call, Reply& reply) {
+  no_query(call);
+  reply.json(201, encode(service.import_kernel(decode_kernel_import(call.body))));
+}
+
+static void remove_kernel(Service& service, const Call& call, Reply& reply) {
+  no_body(call);
+  service.remove_kernel(call.parameters[0], flag(call, "force"));
+  reply.empty();
+}
+
 static void stop_daemon(Service& service, const Call& call, Reply& reply) {
   no_query(call);
   no_body(call);
@@ -181,7 +192,8 @@ std::span<const Endpoint> endpoints() {
       Endpoint{kRemoveSandbox, remove_sandbox}, Endpoint{kGetLogs, get_logs},
       Endpoint{kListImages, list_images},       Endpoint{kImportImage, import_image},
       Endpoint{kGetImage, get_image},           Endpoint{kRemoveImage, remove_image},
-      Endpoint{kListKernels, list_kernels},     Endpoint{kStopDaemon, stop_daemon},
+      Endpoint{kListKernels, list_kernels},     Endpoint{kImportKernel, import_kernel},
+      Endpoint{kRemoveKernel, remove_kernel},   Endpoint{kStopDaemon, stop_daemon},
   };
   return kEndpoints;
 }

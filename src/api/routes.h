@@ -33,6 +33,8 @@ inline constexpr Route kImportImage{"POST", "/v1/images"};
 inline constexpr Route kGetImage{"GET", "/v1/images/{ref}"};
 inline constexpr Route kRemoveImage{"DELETE", "/v1/images/{ref}"};
 inline constexpr Route kListKernels{"GET", "/v1/kernels"};
+inline constexpr Route kImportKernel{"POST", "/v1/kernels"};
+inline constexpr Route kRemoveKernel{"DELETE", "/v1/kernels/{name}"};
 inline constexpr Route kStopDaemon{"POST", "/v1/daemon/stop"};
 
 using Parameters = std::vector<std::string>;

@@ -6,8 +6,8 @@
 
 namespace mvm::api {
 
-static constexpr std::array<std::string_view, 6> kStateNames{"starting", "running", "stopping",
-                                                             "stopped",  "failed",  "crashed"};
+static constexpr std::array<std::string_view, 7> kStateNames{
+    "queued", "starting", "running", "stopping", "stopped", "failed", "crashed"};
 
 std::string_view state_name(SandboxState state) {
   return kStateNames.at(static_cast<size_t>(state));
@@ -20,8 +20,29 @@ std::optional<SandboxState> state_from_name(std::string_view name) {
 }
 
 bool is_live(SandboxState state) {
-  return state == SandboxState::Starting || state == SandboxState::Running ||
-         state == SandboxState::Stopping;
+  return state == SandboxState::Queued || state == SandboxState::Starting ||
+         state == SandboxState::Running || state == SandboxState::Stopping;
+}
+
+SandboxState state_after(proto::EndReason reason) {
+  using proto::EndReason;
+  switch (reason) {
+    case EndReason::Panic:
+    case EndReason::Crashed:
+    case EndReason::OutOfMemory:
+      return SandboxState::Crashed;
+    case EndReason::StartFailed:
+    case EndReason::HostFault:
+      return SandboxState::Failed;
+    case EndReason::Stopped:
+    case EndReason::Exited:
+    case EndReason::Rebooted:
+    case EndReason::Killed:
+    case EndReason::TimeLimit:
+    case EndReason::IdleTimeout:
+      return SandboxState::Stopped;
+  }
+  return SandboxState::Failed;
 }
 
 unsigned http_status(Kind kind) {
@@ -98,6 +119,14 @@ void describe(Io& io, T& value) {
     io("ephemeral", value.ephemeral);
     io("wait", value.wait);
     io("boot_timeout_ms", value.boot_timeout_ms);
+    io("limits", value.limits);
+  } else if constexpr (std::is_same_v<Plain, Limits>) {
+    io("wall_clock_ms", value.wall_clock_ms);
+    io("pids", value.pids);
+    io("output", value.output);
+    io("ttl_ms", value.ttl_ms);
+    io("idle_timeout_ms", value.idle_timeout_ms);
+    io("retention_ms", value.retention_ms);
   } else if constexpr (std::is_same_v<Plain, Sandbox>) {
     std::string state(state_name(value.state));
     Pids pids{value.sandbox_pid, value.monitor_pid};
@@ -120,6 +149,10 @@ void describe(Io& io, T& value) {
     io("labels", value.labels);
     io("ephemeral", value.ephemeral);
     io("profile", value.profile);
+    io("limits", value.limits);
+    io("ttl_left_ms", value.ttl_left_ms);
+    io("idle_left_ms", value.idle_left_ms);
+    io("retention_left_ms", value.retention_left_ms);
     io("control_socket", value.control_socket);
     io("console_log", value.console_log);
     io("memory_use", value.memory_use);
@@ -142,8 +175,14 @@ void describe(Io& io, T& value) {
     io("sandbox", value.sandbox);
     io("monitor", value.monitor);
   } else if constexpr (std::is_same_v<Plain, End>) {
-    io.required("reason", value.reason);
+    std::string reason(proto::end_reason_name(value.reason));
+    io.required("reason", reason);
     io("detail", value.detail);
+    if constexpr (!std::is_const_v<T>) {
+      const auto known = proto::end_reason_from_name(reason);
+      if (!known) bad_json("end.reason", "unknown reason \"" + printable(reason) + "\"");
+      value.reason = *known;
+    }
   } else if constexpr (std::is_same_v<Plain, StopRequest>) {
     io("grace_ms", value.grace_ms);
     io("kill", value.kill);
@@ -158,6 +197,10 @@ void describe(Io& io, T& value) {
     io("runtime_dir", value.runtime_dir);
     io("data_dir", value.data_dir);
     io("sandboxes_live", value.sandboxes_live);
+    io("last_repair", value.last_repair);
+  } else if constexpr (std::is_same_v<Plain, Repair>) {
+    io.required("at", value.at);
+    io("actions", value.actions);
   } else if constexpr (std::is_same_v<Plain, Image>) {
     io("name", value.name);
     io("names", value.names);
@@ -188,6 +231,9 @@ void describe(Io& io, T& value) {
     io("size", value.size);
     io("modules", value.modules);
     io("default", value.is_default);
+  } else if constexpr (std::is_same_v<Plain, KernelImportRequest>) {
+    io.required("source", value.source);
+    io("default", value.make_default);
   } else if constexpr (std::is_same_v<Plain, ErrorBody>) {
     io.required("kind", value.kind);
     io.required("message", value.message);
@@ -219,7 +265,9 @@ std::string encode(const Version& value) { return text_of(value); }
 std::string encode(const Image& value) { return text_of(value); }
 std::string encode(const std::vector<Image>& value) { return text_of(value); }
 std::string encode(const ImportRequest& value) { return text_of(value); }
+std::string encode(const Kernel& value) { return text_of(value); }
 std::string encode(const std::vector<Kernel>& value) { return text_of(value); }
+std::string encode(const KernelImportRequest& value) { return text_of(value); }
 
 std::string encode_error(Kind kind, std::string_view message, std::string_view hint) {
   return text_of(
@@ -266,6 +314,10 @@ Image decode_image(std::string_view json) { return answer<Image>(json, "image");
 std::vector<Image> decode_images(std::string_view json) {
   return answer<std::vector<Image>>(json, "images");
 }
+KernelImportRequest decode_kernel_import(std::string_view json) {
+  return request<KernelImportRequest>(json, "kernel");
+}
+Kernel decode_kernel(std::string_view json) { return answer<Kernel>(json, "kernel"); }
 std::vector<Kernel> decode_kernels(std::string_view json) {
   return answer<std::vector<Kernel>>(json, "kernels");
 }

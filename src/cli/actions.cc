@@ -49,6 +49,12 @@ int run_command(Context& context, const Arguments& arguments) {
       return image_inspect(context, arguments);
     case Verb::ImageRemove:
       return image_remove(context, arguments);
+    case Verb::KernelImport:
+      return kernel_import(context, arguments);
+    case Verb::KernelList:
+      return kernel_list(context, arguments);
+    case Verb::KernelRemove:
+      return kernel_remove(context, arguments);
     case Verb::ConfigValidate:
       return config_validate(context, arguments);
     case Verb::ConfigShow:
@@ -75,13 +81,19 @@ int daemon_status(Context& context, const Arguments& arguments) {
     return kNotWell;
   }
   const api::Version version = service->version();
-  if (arguments.flag("json"))
+  if (arguments.flag("json")) {
     context.console.out(api::encode(version) + '\n');
-  else
-    context.console.out("running: version " + printable(version.version, 40) + ", pid " +
-                        std::to_string(version.pid) + ", since " +
-                        printable(version.started_at, 40) + ", " +
-                        std::to_string(version.sandboxes_live) + " sandboxes\n");
+    return kFine;
+  }
+  std::string text = "running: version " + printable(version.version, 40) + ", pid " +
+                     std::to_string(version.pid) + ", since " + printable(version.started_at, 40) +
+                     ", " + std::to_string(version.sandboxes_live) + " sandboxes\n";
+  if (version.last_repair) {
+    text += "last repair: " + printable(version.last_repair->at, 40) + "\n";
+    for (const std::string& action : version.last_repair->actions)
+      text += "  " + printable(action, 500) + "\n";
+  }
+  context.console.out(text);
   return kFine;
 }
 

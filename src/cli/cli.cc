@@ -147,6 +147,9 @@ int run_cli(int argc, char** argv, const CliEnvironment& environment) noexcept {
       report(console, error.message());
       if (!error.hint().empty()) console.err("  " + tame(error.hint()) + "\n");
       return kFailed;
+    } catch (const SandboxEnded& error) {
+      report(console, error.message());
+      return exit_code_of(error.reason());
     } catch (const SystemError& error) {
       // Whoever read our output has had enough (`mvm ps | head -1`); the same code as by signal.
       if (error.errno_value() == EPIPE) return 128 + SIGPIPE;

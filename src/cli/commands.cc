@@ -50,6 +50,17 @@ constexpr std::array kMachine = {
            "Default: dev."},
     Option{0, "label", "", "KEY=VALUE", "Label to find it by. May be given many times.", true},
     Option{0, "boot-timeout", "", "DURATION", "How long the start may take. Default: 60s."},
+    Option{0, "ttl", "", "DURATION", "End the sandbox so long after its start. Default: never."},
+};
+
+constexpr std::array kLife = {
+    Option{0, "idle-timeout", "", "DURATION",
+           "End the sandbox when it was not used for so long. Default: never."},
+    Option{0, "retention", "", "DURATION", "Remove it so long after its end. Default: it is kept."},
+    Option{0, "wall-clock", "", "DURATION", "Longest that one command may run. Default: no limit."},
+    Option{0, "pids-limit", "", "N",
+           "Most processes and threads of one command. Default: no limit."},
+    Option{0, "output-limit", "", "SIZE", "Most that one command may print. Default: no limit."},
 };
 
 constexpr std::array kPlace = {
@@ -100,7 +111,7 @@ constexpr std::array kUpPositionals = {
     Positional{"NAME", "Name of the sandbox. Default: the manifest's, else the folder's.", false,
                false, Offer::Sandboxes}};
 constexpr auto kUpOptions =
-    joined(std::array{kManifest}, kMachine, kPlace,
+    joined(std::array{kManifest}, kMachine, kLife, kPlace,
            std::array{Option{0, "rm", "", "", "Remove it, with all it wrote, when it ends."}, kName,
                       kQuiet, kJson});
 constexpr std::array<std::string_view, 4> kUpExamples = {
@@ -290,6 +301,20 @@ constexpr std::array kImageRemoveOptions = {
     Option{'f', "force", "", "", "Also when stopped sandboxes were made from it."}, kQuiet};
 constexpr std::array<std::string_view, 1> kImageRemoveExamples = {"mvm image rm base"};
 
+constexpr std::array kKernelSource = {
+    Positional{"SOURCE", "A folder with bundle.json, the kernel's image and its modules.", true,
+               false, Offer::Files}};
+constexpr std::array kKernelImportOptions = {
+    Option{0, "default", "", "", "Make it the kernel of sandboxes that name none."}, kQuiet, kJson};
+constexpr std::array<std::string_view, 1> kKernelImportExamples = {
+    "mvm kernel import ./tuned-6.1 --default"};
+constexpr std::array<std::string_view, 1> kKernelListExamples = {"mvm kernel ls"};
+constexpr std::array kKernelsPositional = {
+    Positional{"KERNEL", "Name; may be several.", true, true}};
+constexpr std::array kKernelRemoveOptions = {
+    Option{'f', "force", "", "", "Also when sandboxes were made with it."}, kQuiet};
+constexpr std::array<std::string_view, 1> kKernelRemoveExamples = {"mvm kernel rm tuned-6.1"};
+
 // ---- mvm itself
 // -----------------------------------------------------------------------------------
 
@@ -325,7 +350,7 @@ constexpr std::array<std::string_view, 2> kHelpExamples = {"mvm help", "mvm help
 
 constexpr std::string_view kSandboxes = "Sandboxes";
 constexpr std::string_view kFiles = "Files of a sandbox";
-constexpr std::string_view kImages = "Images";
+constexpr std::string_view kImages = "Images and kernels";
 constexpr std::string_view kItself = "mvm itself";
 
 constexpr std::array kCommands = {
@@ -338,11 +363,14 @@ constexpr std::array kCommands = {
             "flags, else from MVM_* variables, else from ./mvm.toml when there is one, else they "
             "are the defaults.\n\n"
             "A stopped sandbox of the name is started again with the disk it had; of a running "
-            "one nothing changes.",
+            "one nothing changes.\n\n"
+            "Only so many sandboxes start at once; the others wait for their turn, and `mvm ps` "
+            "shows them as queued.",
             kUpPositionals, kUpOptions, "", false, kUpExamples},
     Command{Verb::Run, "run", "", kSandboxes, "Run one command in a new sandbox and remove it",
             "Boots a sandbox from IMAGE, runs the command, removes the sandbox with all it wrote, "
-            "and exits as the command did.",
+            "and exits as the command did. When the sandbox ended first: with 124 by a limit of "
+            "time, 137 for want of memory or because somebody killed it, else 125.",
             kRunPositionals, kRunOptions, "[--] COMMAND [ARGUMENT]...", true, kRunExamples},
     Command{Verb::Exec, "exec", "", kSandboxes, "Run a command in a running sandbox",
             "Runs the command as it is given: no shell takes part. Flags of mvm come before the "
@@ -445,6 +473,25 @@ constexpr std::array kCommands = {
     Command{Verb::ImageRemove, "image rm", "", kImages, "Remove images",
             "An image that a sandbox was made from is kept; the error names the sandbox.",
             kImagesPositional, kImageRemoveOptions, "", false, kImageRemoveExamples},
+    Command{
+        Verb::KernelImport, "kernel import", "", kImages, "Install a guest kernel",
+        "Copies a kernel bundle, in place of an installed one of its name. The first one is the "
+        "default.",
+        kKernelSource, kKernelImportOptions, "", false, kKernelImportExamples},
+    Command{Verb::KernelList,
+            "kernel ls",
+            "list",
+            kImages,
+            "List guest kernels",
+            "Lists the installed kernels. The default one is marked.",
+            {},
+            kImageListOptions,
+            "",
+            false,
+            kKernelListExamples},
+    Command{Verb::KernelRemove, "kernel rm", "", kImages, "Remove guest kernels",
+            "A kernel that a sandbox was made with is kept; the error names the sandbox.",
+            kKernelsPositional, kKernelRemoveOptions, "", false, kKernelRemoveExamples},
 
     Command{Verb::Doctor,
             "doctor",

@@ -67,6 +67,19 @@ std::string Context::absolute(std::string_view path) const {
   return directory + "/" + std::string(path);
 }
 
+int exit_code_of(proto::EndReason reason) {
+  switch (reason) {
+    case proto::EndReason::TimeLimit:
+    case proto::EndReason::IdleTimeout:
+      return kTimedOut;
+    case proto::EndReason::OutOfMemory:
+    case proto::EndReason::Killed:
+      return kKilled;
+    default:
+      return kFailed;
+  }
+}
+
 std::string table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
   for (const auto& row : rows) {

@@ -1,6 +1,8 @@
 // Commands in a sandbox: exec, shell and run. exec speaks to the sandbox's own control socket; no
 // daemon takes part unless there is no such socket and somebody has to say why.
 
+#include <thread>
+
 #include <unistd.h>
 
 #include "mvm/cli/actions.h"
@@ -51,6 +53,31 @@ ExecPlan plan_of(const Context& context, const ExecOptions& options) {
   return plan;
 }
 
+// A connection that was lost: the daemon has seen, or is about to see, what became of the sandbox.
+[[noreturn]] void explain_loss(api::Service& service, const std::string& sandbox,
+                               const ConnectionLost& lost) {
+  constexpr std::chrono::seconds kPatience{10};
+  const auto give_up = std::chrono::steady_clock::now() + kPatience;
+  while (std::chrono::steady_clock::now() < give_up) {
+    std::optional<api::Sandbox> seen;
+    try {
+      seen = service.sandbox(sandbox);
+    } catch (const Error& error) {
+      if (error.kind() == Kind::NotFound) throw lost;  // removed meanwhile
+      throw;
+    }
+    if (!is_live(seen->state)) {
+      if (!seen->end) throw lost;
+      throw SandboxEnded(
+          seen->end->reason,
+          "the sandbox has ended: " + std::string(proto::end_reason_name(seen->end->reason)) +
+              (seen->end->detail.empty() ? "" : ": " + seen->end->detail));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  throw lost;
+}
+
 // With the sandbox its console goes too; why it failed may stand there.
 void show_end_of_console(Context& context, api::Service& service, const std::string& name) {
   std::string text;
@@ -71,7 +98,11 @@ void show_end_of_console(Context& context, api::Service& service, const std::str
 
 int exec(Context& context, const ExecOptions& options) {
   const ExecPlan plan = plan_of(context, options);
-  return run_session(context.console, connect_sandbox(context, options.sandbox), plan);
+  try {
+    return run_session(context.console, connect_sandbox(context, options.sandbox), plan);
+  } catch (const ConnectionLost& lost) {
+    explain_loss(context.service(), options.sandbox, lost);
+  }
 }
 
 int shell(Context& context, const Arguments& arguments) {
@@ -111,7 +142,11 @@ int run(Context& context, const RunOptions& options) {
     auto fd = sys::connect_unix(sandbox.control_socket);
     if (!fd)
       throw Error(Kind::Unavailable, "sandbox '" + sandbox.name + "' does not answer at its start");
-    code = run_session(context.console, std::move(*fd), plan);
+    try {
+      code = run_session(context.console, std::move(*fd), plan);
+    } catch (const ConnectionLost& lost) {
+      explain_loss(service, sandbox.id, lost);  // by id: an ended one's name is free again
+    }
   } catch (const Error&) {
     show_end_of_console(context, service, sandbox.name);
     remove_it();

@@ -239,8 +239,7 @@ class Session {
     const auto space = decoder_.space();
     const ssize_t length = ::read(socket_.get(), space.data(), space.size());
     if (length < 0 && (errno == EINTR || errno == EAGAIN)) return;
-    if (length <= 0)
-      throw Error(Kind::Unavailable, "the sandbox closed the connection; did it end?");
+    if (length <= 0) throw ConnectionLost();
     decoder_.commit(static_cast<size_t>(length));
     alive_ = steady_clock::now();
     while (!ended_) {
@@ -350,6 +349,7 @@ int code_of(const proto::ExecResult& result) {
 
 // Why the command did not start, or did not end by itself.
 int report_error(Console& console, const proto::ErrorReply& error) {
+  if (error.sandbox_end) throw SandboxEnded(*error.sandbox_end, error.message);
   if (error.kind != Kind::NotFound && error.kind != Kind::Denied)
     throw Error(error.kind, error.message);
   console.err("mvm: " + tame(error.message) + "\n");
@@ -366,13 +366,16 @@ int run_session(Console& console, sys::Fd socket, const ExecPlan& plan) {
     if (plan.request.tty && plan.request.stdin_open) raw.emplace(STDIN_FILENO);
     session.run();
   }
-  if (session.error()) return report_error(console, *session.error());
+  const bool sandbox_ended = session.error() && session.error()->sandbox_end;
+  if (session.error() && !(plan.json && sandbox_ended))
+    return report_error(console, *session.error());
   if (plan.request.detach) return kFine;
 
   const proto::ExecResult& result = session.result();
-  const int code = code_of(result);
+  const int code = sandbox_ended ? exit_code_of(*session.error()->sandbox_end) : code_of(result);
   if (plan.json) {
     ExecReport report;
+    if (sandbox_ended) report.sandbox_end = session.error()->sandbox_end;
     report.sandbox = plan.sandbox;
     report.sandbox_id = session.sandbox_id();
     report.exit_code = code;
@@ -386,6 +389,7 @@ int run_session(Console& console, sys::Fd socket, const ExecPlan& plan) {
     report.duration_ms = static_cast<uint64_t>(
         std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - start).count());
     console.out(json_exec(report));
+    if (sandbox_ended) return report_error(console, *session.error());
     return code;
   }
   if (result.timed_out) console.err("mvm: the command ran out of time and was ended\n");

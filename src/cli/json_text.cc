@@ -23,6 +23,7 @@ std::string json_exec(const ExecReport& report) {
   json["timed_out"] = report.timed_out;
   json["truncated"] = report.truncated;
   json["out_of_memory"] = report.out_of_memory;
+  if (report.sandbox_end) json["sandbox_end"] = proto::end_reason_name(*report.sandbox_end);
   json["duration_ms"] = report.duration_ms;
   json["stdout"] = report.out.text;
   json["stdout_bytes"] = report.out.bytes;

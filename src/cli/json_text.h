@@ -2,11 +2,13 @@
 // The JSON documents of the command line's own; those of sandboxes and images are the API's. One
 // file knows how JSON is made. Each ends with a line break.
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "mvm/config/manifest.h"
+#include "mvm/proto/end.h"
 #include "mvm/proto/files.h"
 #include "mvm/proto/metrics.h"
 
@@ -21,6 +23,7 @@ struct Captured {
 };
 
 struct ExecReport {
+  std::optional<proto::EndReason> sandbox_end;  // it ended before the command did
   std::string sandbox;
   std::string sandbox_id;  // "" when not known
   int exit_code = 0;

@@ -43,9 +43,9 @@ std::string age(const Context& context, const Sandbox& sandbox) {
 
 std::string state_text(const Sandbox& sandbox) {
   std::string text(state_name(sandbox.state));
-  if (sandbox.end && !sandbox.end->reason.empty() && sandbox.end->reason != text)
-    text += " (" + printable(sandbox.end->reason, 20) + ")";
-  return text;
+  if (!sandbox.end) return text;
+  const std::string_view reason = proto::end_reason_name(sandbox.end->reason);
+  return reason == text ? text : text + " (" + std::string(reason) + ")";
 }
 
 bool has_labels(const Sandbox& sandbox, const std::vector<std::string>& wanted) {
@@ -65,14 +65,21 @@ std::string differences(const Sandbox& have, const config::Resolved& wanted) {
   for (size_t i = 0; i < keys.size(); ++i) {
     if (wanted.origins.at(i).empty() || wanted.origins.at(i) == "default") continue;
     const auto name = keys[i].name;
-    const bool differs = (name == "cpus" && spec.cpus != have.cpus) ||
-                         (name == "mem" && spec.memory != have.memory) ||
-                         (name == "disk" && spec.disk != have.disk) ||
-                         (name == "disk_bandwidth" && spec.disk_bandwidth != have.disk_bandwidth) ||
-                         (name == "disk_iops" && spec.disk_iops != have.disk_iops) ||
-                         (name == "kernel" && spec.kernel != have.kernel) ||
-                         (name == "image" && spec.image != have.image &&
-                          spec.image + ":latest" != have.image && spec.image != have.image_digest);
+    const bool differs =
+        (name == "cpus" && spec.cpus != have.cpus) ||
+        (name == "mem" && spec.memory != have.memory) ||
+        (name == "disk" && spec.disk != have.disk) ||
+        (name == "disk_bandwidth" && spec.disk_bandwidth != have.disk_bandwidth) ||
+        (name == "disk_iops" && spec.disk_iops != have.disk_iops) ||
+        (name == "wall_clock" && spec.limits.wall_clock_ms != have.limits.wall_clock_ms) ||
+        (name == "pids" && spec.limits.pids != have.limits.pids) ||
+        (name == "output" && spec.limits.output != have.limits.output) ||
+        (name == "ttl" && spec.limits.ttl_ms != have.limits.ttl_ms) ||
+        (name == "idle_timeout" && spec.limits.idle_timeout_ms != have.limits.idle_timeout_ms) ||
+        (name == "retention" && spec.limits.retention_ms != have.limits.retention_ms) ||
+        (name == "kernel" && spec.kernel != have.kernel) ||
+        (name == "image" && spec.image != have.image && spec.image + ":latest" != have.image &&
+         spec.image != have.image_digest);
     if (differs) names += (names.empty() ? "" : ", ") + std::string(name);
   }
   return names;

@@ -85,6 +85,12 @@ api::SandboxSpec spec_of(const config::Settings& settings) {
   spec.disk_iops = settings.disk_iops.value_or(0);
   if (settings.boot_timeout_ms) spec.boot_timeout_ms = *settings.boot_timeout_ms;
   spec.ephemeral = settings.ephemeral.value_or(false);
+  spec.limits.wall_clock_ms = settings.wall_clock_ms.value_or(0);
+  spec.limits.pids = static_cast<uint32_t>(settings.pids.value_or(0));
+  spec.limits.output = settings.output.value_or(0);
+  spec.limits.ttl_ms = settings.ttl_ms.value_or(0);
+  spec.limits.idle_timeout_ms = settings.idle_timeout_ms.value_or(0);
+  spec.limits.retention_ms = settings.retention_ms.value_or(0);
   return spec;
 }
 

@@ -5,6 +5,7 @@
 #include "mvm/config/manifest.h"
 
 #include <algorithm>
+#include <set>
 
 // toml++ takes some wrong texts ("[#]") for a bug of its own and asserts. To us they are wrong
 // texts.
@@ -43,9 +44,9 @@ class ManifestReader {
  private:
   void read_table(std::string_view table, const toml::table& nodes) {
     for (const auto& [name, node] : nodes) {
-      if (const Key* key = find_key(table, name.str()))
-        read_value(*key, node);
-      else if (const LaterKey* later = find_later(table, name.str()))
+      if (const Key* key = find_key(table, name.str())) {
+        if (once(*key, table, name)) read_value(*key, node);
+      } else if (const LaterKey* later = find_later(table, name.str()))
         complain(name.source().begin,
                  "'" + std::string(name.str()) + "': " + std::string(later->why));
       else if (table.empty() && is_table_name(name.str()))
@@ -53,6 +54,18 @@ class ManifestReader {
       else
         complain_unknown(table, name);
     }
+  }
+
+  // TOML itself refuses a key that is there twice; two spellings of one setting are up to us.
+  bool once(const Key& key, std::string_view table, const toml::key& name) {
+    if (seen_.insert(key.path()).second) return true;
+    const std::string here = table.empty() ? std::string(name.str())
+                                           : std::string(table) + "." + std::string(name.str());
+    complain(name.source().begin, "'" + here +
+                                      "' is the same setting as another line here; write "
+                                      "it once, as '" +
+                                      key.path() + "'");
+    return false;
   }
 
   void read_subtable(std::string_view name, const toml::node& node) {
@@ -148,6 +161,8 @@ class ManifestReader {
     }
     for (const LaterKey& later : later_keys())
       if (later.table == table) known.push_back(later.name);
+    for (const Spelling& other : spellings())
+      if (other.table == table) known.push_back(other.name);
 
     std::string message = "unknown key '" + printable(name.str(), 40) + "'";
     if (!table.empty()) message += " in [" + std::string(table) + "]";
@@ -210,6 +225,7 @@ class ManifestReader {
     out_.complaints.push_back({at.line, at.column, std::move(message)});
   }
 
+  std::set<std::string> seen_;  // paths of keys
   Parsed out_;
 };
 

@@ -14,6 +14,7 @@ namespace {
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kGiB = uint64_t{1} << 30;
 constexpr uint64_t kTiB = uint64_t{1} << 40;
+constexpr uint64_t kYear = 366ULL * 24 * 3600 * 1000;  // milliseconds
 
 using Complaint = std::optional<std::string>;
 
@@ -120,6 +121,16 @@ constexpr std::array kKeys = {
         "limit."},
     Key{"limits", "disk_iops", Type::Integer, &S::disk_iops, "0", "", 0, 10'000'000, 1, nullptr,
         "--disk-iops", "", "Most requests that each disk serves in a second. 0: no limit."},
+    Key{"limits", "wall_clock", Type::Duration, &S::wall_clock_ms, "0s", "", 0, kYear, 1, nullptr,
+        "--wall-clock", "",
+        "Longest that one command may run; `mvm exec --timeout` may only ask for less. 0s: no "
+        "limit."},
+    Key{"limits", "pids", Type::Integer, &S::pids, "0", "", 0, 4'194'304, 1, nullptr,
+        "--pids-limit", "", "Most processes and threads that one command may have. 0: no limit."},
+    Key{"limits", "output", Type::Size, &S::output, "0", "", 0, kTiB, 1, nullptr, "--output-limit",
+        "",
+        "Most that one command may print; the rest is dropped, and the result says so. 0: no "
+        "limit."},
     Key{"sandbox", "ephemeral", Type::Boolean, &S::ephemeral, "false", "", 0, 0, 1, nullptr, "--rm",
         "", "Remove the sandbox, with everything it wrote, when it ends."},
     Key{"sandbox", "boot_timeout", Type::Duration, &S::boot_timeout_ms, "60s", "", 1000, 3'600'000,
@@ -130,20 +141,26 @@ constexpr std::array kKeys = {
         "The sandbox ends when nothing in it has answered for so long, as when its kernel hangs. "
         "At "
         "least 5s; be generous, a busy host makes a guest slow. 0s: never."},
+    Key{"sandbox", "ttl", Type::Duration, &S::ttl_ms, "0s", "", 0, kYear, 1, nullptr, "--ttl",
+        "MVM_TTL", "The sandbox ends so long after its start, whatever runs in it. 0s: never."},
+    Key{"sandbox", "idle_timeout", Type::Duration, &S::idle_timeout_ms, "0s", "", 0, kYear, 1,
+        nullptr, "--idle-timeout", "MVM_IDLE_TIMEOUT",
+        "The sandbox ends when it was not used for so long. Use is a command, shell or copy under "
+        "way, and each new connection to its vsock.sock; detached commands are none. 0s: never."},
+    Key{"sandbox", "retention", Type::Duration, &S::retention_ms, "0s", "", 0, kYear, 1, nullptr,
+        "--retention", "",
+        "An ended sandbox is removed, with everything it wrote, after so long. 0s: it is kept."},
 };
+
+constexpr std::array kSpellings = {Spelling{"limits", "disk", "", "disk"}};
 
 constexpr std::string_view kNoNetwork = "a sandbox of this version of mvm has no network at all";
 constexpr std::string_view kNotYet = "this version of mvm does not support it";
 
 constexpr std::array kLaterKeys = {
-    LaterKey{"", "flake", kNotYet},
-    LaterKey{"", "data_disk", kNotYet},
-    LaterKey{"", "network", kNoNetwork},
-    LaterKey{"", "pii", kNoNetwork},
+    LaterKey{"", "flake", kNotYet},      LaterKey{"", "data_disk", kNotYet},
+    LaterKey{"", "network", kNoNetwork}, LaterKey{"", "pii", kNoNetwork},
     LaterKey{"", "secrets", kNotYet},
-    LaterKey{"sandbox", "ttl", kNotYet},
-    LaterKey{"sandbox", "idle_timeout", kNotYet},
-    LaterKey{"sandbox", "retention", kNotYet},
 };
 
 std::string format_kept(const Key& key, uint64_t value) {
@@ -210,7 +227,12 @@ std::string Key::path() const {
 std::span<const Key> keys() { return kKeys; }
 std::span<const LaterKey> later_keys() { return kLaterKeys; }
 
+std::span<const Spelling> spellings() { return kSpellings; }
+
 const Key* find_key(std::string_view table, std::string_view name) {
+  for (const Spelling& other : kSpellings)
+    if (other.table == table && other.name == name)
+      return find_key(other.key_table, other.key_name);
   for (const Key& key : kKeys)
     if (key.table == table && key.name == name) return &key;
   return nullptr;

@@ -145,6 +145,10 @@ std::string manifest_reference() {
     out += "| `" + (key.type == Type::TextTable ? "[" + key.path() + "]" : key.path()) + "` | " +
            type_text(key) + " | " + default_text(key) + " | " + code(key.flag) + " | " +
            code(key.environment) + " | " + std::string(key.doc) + " |\n";
+  for (const Spelling& other : spellings())
+    out += "\n`" + std::string(other.table) + "." + std::string(other.name) +
+           "` is another spelling of `" + find_key(other.key_table, other.key_name)->path() +
+           "`.\n";
   out +=
       "\n## Names that are refused\n\n"
       "These names are reserved. A file that uses one is refused with the reason, never read as "

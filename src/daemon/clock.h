@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <ctime>
+#include <optional>
 #include <string>
 
 namespace mvm::daemon {
@@ -18,6 +19,13 @@ inline std::string rfc3339(std::chrono::system_clock::time_point when) {
   std::string fraction = std::to_string(since.count() % 1000);
   fraction.insert(0, 3 - fraction.size(), '0');
   return std::string(text.data(), length) + "." + fraction + "Z";
+}
+
+// Reads what rfc3339() wrote, to the second; nothing when it is not such a time.
+inline std::optional<std::chrono::system_clock::time_point> from_rfc3339(const std::string& text) {
+  std::tm utc{};
+  if (::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &utc) == nullptr) return std::nullopt;
+  return std::chrono::system_clock::from_time_t(::timegm(&utc));
 }
 
 inline std::string rfc3339_now() { return rfc3339(std::chrono::system_clock::now()); }

@@ -20,6 +20,8 @@ Daemon::Impl::Impl(DaemonOptions options) : options_(std::move(options)) {
   restore();
 
   api::ServerOptions serving;
+  // Starts that wait for their turn hold one each.
+  serving.connections = 256;
   serving.on_request = [this](std::string_view method, std::string_view route, unsigned status,
                               milliseconds took) {
     log_.debug("request", {{"method", method},
@@ -57,7 +59,8 @@ void Daemon::Impl::stop() noexcept {
 }
 
 void Daemon::Impl::restore() {
-  store::Images(options_.paths).remove_unfinished();
+  const size_t unfinished = store::Images(options_.paths).remove_unfinished();
+  if (unfinished != 0) repaired("removed " + std::to_string(unfinished) + " unfinished image(s)");
   for (Record& record : records_->load()) {
     auto entry = std::make_shared<Entry>();
     const std::string id = record.id;
@@ -68,13 +71,43 @@ void Daemon::Impl::restore() {
     const Record record = snapshot(entry);
     if (api::is_live(record.state) && adopt(entry)) continue;
     if (api::is_live(record.state)) {
-      conclude(entry, record.pid == 0 ? "the daemon ended while it was starting"
-                                      : "its process was gone when the daemon came back");
+      restore_end(entry);
     } else if (record.spec.ephemeral) {
+      repaired("removed sandbox " + record.name() + ", which had ended");
       erase(entry);
+    } else {
+      expire_later(record);
     }
   }
   remove_orphans();
+  remove_temporary_files();
+  if (!repairs_.empty()) records_->keep_repair({rfc3339_now(), std::exchange(repairs_, {})});
+}
+
+// A sandbox that ran, or was to, when the last daemon ended, and has no process now.
+void Daemon::Impl::restore_end(const EntryPtr& entry) {
+  const Record record = snapshot(entry);
+  if (record.pid == 0 && record.started_at.empty()) {
+    // Whoever asked for it has got no answer, and asks again.
+    repaired("removed sandbox " + record.name() + ", which had not started yet");
+    return erase(entry);
+  }
+  conclude(entry, record.pid == 0 ? "the daemon ended while it was starting"
+                                  : "the sandbox process (process " + std::to_string(record.pid) +
+                                        ") was gone when the daemon came back; it left no word");
+  const Record after = snapshot(entry);
+  repaired("sandbox " + record.name() + " had ended: " +
+           std::string(after.end ? proto::end_reason_name(after.end->reason) : "unknown") +
+           (after.end && !after.end->detail.empty() ? ", " + after.end->detail : ""));
+}
+
+void Daemon::Impl::repaired(std::string action) {
+  constexpr size_t kMaxActions = 100;
+  log_.warning("repaired", {{"what", action}});
+  if (repairs_.size() < kMaxActions)
+    repairs_.push_back(std::move(action));
+  else
+    repairs_.back() = "and more; the log has all of it";
 }
 
 // Takes over a sandbox whose process still runs.
@@ -93,7 +126,7 @@ bool Daemon::Impl::adopt(const EntryPtr& entry) {
   supervisor_->watch(record.id, std::move(*process));
   log_.info("sandbox adopted", {{"name", record.name()}, {"pid", record.pid}});
   if (record.state == SandboxState::Starting)
-    await_ready_aside(entry, milliseconds(record.spec.boot_timeout_ms) + options_.margin);
+    await_ready_aside(entry, milliseconds(record.spec.boot_timeout_ms) + options_.margin, {});
   return true;
 }
 
@@ -107,12 +140,28 @@ void Daemon::Impl::remove_orphans() {
   options_.cgroups.remove_orphans(ids);
   for (const std::string& id : sys::list_directory(paths.sandboxes_dir())) {
     if (by_id_.contains(id)) continue;
-    log_.warning("orphan removed", {{"sandbox", id}});
+    repaired("removed files of " + printable(id, 80) + ", which is no sandbox's");
     sys::remove_tree(paths.sandboxes_dir() + "/" + id);
   }
-  for (const std::string& name : sys::list_directory(paths.sandboxes_runtime()))
-    if (std::find(names.begin(), names.end(), name) == names.end())
-      sys::remove_tree(paths.sandboxes_runtime() + "/" + name);
+  for (const std::string& name : sys::list_directory(paths.sandboxes_runtime())) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    repaired("removed sockets of " + printable(name, 80) + ", which is no sandbox's");
+    sys::remove_tree(paths.sandboxes_runtime() + "/" + name);
+  }
+}
+
+// What was to be renamed into place when its maker was killed. Only the daemon writes here, and
+// this one has just begun.
+void Daemon::Impl::remove_temporary_files() {
+  const store::Paths& paths = options_.paths;
+  for (const std::string& folder :
+       {paths.initramfs_dir(), paths.overlays_dir(), paths.kernels_dir()}) {
+    for (const std::string& name : sys::list_directory(folder)) {
+      if (name.find(".new-") == std::string::npos && !name.starts_with(".tmp-")) continue;
+      repaired("removed the unfinished file " + folder + "/" + printable(name, 80));
+      sys::remove_tree(folder + "/" + name);
+    }
+  }
 }
 
 // ---- the outside

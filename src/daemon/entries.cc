@@ -6,6 +6,8 @@ namespace mvm::daemon {
 // From SIGKILL to the end; more means a process stuck in the kernel.
 static constexpr milliseconds kKillLimit{10'000};
 static constexpr size_t kMaxSandboxes = 1'000;
+static constexpr size_t kMaxDeparted = 64;
+static constexpr milliseconds kRecordRetry{200};
 
 std::vector<EntryPtr> Daemon::Impl::entries() const {
   const std::lock_guard lock(mutex_);
@@ -95,6 +97,14 @@ void Daemon::Impl::transition(const EntryPtr& entry, const Change& change) {
   entry->changed.notify_all();
 }
 
+static milliseconds retention_left(const Record& record) {
+  const auto ended = from_rfc3339(record.ended_at);
+  if (!ended) return milliseconds(0);
+  const auto left =
+      *ended + milliseconds(record.spec.limits.retention_ms) - std::chrono::system_clock::now();
+  return std::max(std::chrono::ceil<milliseconds>(left), milliseconds(0));
+}
+
 api::Sandbox Daemon::Impl::shown(const Record& record) const {
   api::Sandbox out;
   out.id = record.id;
@@ -119,6 +129,9 @@ api::Sandbox Daemon::Impl::shown(const Record& record) const {
   out.labels = record.spec.labels;
   out.ephemeral = record.spec.ephemeral;
   out.profile = record.spec.profile;
+  out.limits = record.spec.limits;
+  if (out.limits.retention_ms != 0 && !api::is_live(record.state))
+    out.retention_left_ms = static_cast<uint64_t>(retention_left(record).count());
   out.control_socket = options_.paths.control_socket(record.name());
   out.console_log = options_.paths.console_log(record.id);
   return out;
@@ -153,6 +166,68 @@ Record Daemon::Impl::new_record(const api::SandboxSpec& spec, store::Image& imag
   record.kernel = kernel.name;
   record.created_at = rfc3339_now();
   return record;
+}
+
+size_t Daemon::Impl::starts_at_once() const {
+  if (options_.starts_at_once != 0) return options_.starts_at_once;
+  return std::max<size_t>(2, std::thread::hardware_concurrency());
+}
+
+// Its record says Queued. Throws when it was stopped meanwhile.
+StartQueue::Turn Daemon::Impl::await_turn(const EntryPtr& entry) {
+  return starts_.wait(milliseconds(api::kMaxQueueMs), [&] {
+    const Record record = snapshot(entry);
+    if (record.state != SandboxState::Queued)
+      throw Error(Kind::Conflict,
+                  "sandbox " + record.name() + " was stopped while it waited to start");
+  });
+}
+
+void Daemon::Impl::launch_queued(const EntryPtr& entry, const store::Image& image,
+                                 const image::KernelBundle& kernel) {
+  const std::lock_guard operation(entry->operation);
+  if (usable(entry).state != SandboxState::Queued)
+    throw Error(Kind::Conflict,
+                "sandbox " + usable(entry).name() + " was stopped while it waited to start");
+  launch(entry, image, kernel);
+}
+
+// Nothing ran, so nothing is kept. (After the launch the console output may be wanted.)
+void Daemon::Impl::undo_creation(const EntryPtr& entry) noexcept {
+  try {
+    const std::lock_guard operation(entry->operation);
+    if (entry->removed) return;  // by somebody else; its name may be another's by now
+    kill(entry, "its start failed");
+    erase(entry);
+  } catch (const Error& error) {
+    log_.error("undoing a failed start failed", {{"why", error.message()}});
+  }
+}
+
+void Daemon::Impl::undo_queueing(const EntryPtr& entry) noexcept {
+  try {
+    const std::lock_guard operation(entry->operation);
+    const Record record = snapshot(entry);
+    if (entry->removed || record.state != SandboxState::Queued) return;
+    sys::remove_tree(options_.paths.sandbox_runtime(record.name()));
+    transition(entry, [](Record& next) {
+      next.state = next.end ? api::state_after(next.end->reason) : SandboxState::Stopped;
+    });
+  } catch (const Error& error) {
+    log_.error("undoing a failed start failed", {{"why", error.message()}});
+  }
+}
+
+// After the launch: until it is ready, here or beside the caller. The turn lasts as long.
+api::Sandbox Daemon::Impl::finish_start(const EntryPtr& entry, StartQueue::Turn turn, bool wait,
+                                        uint64_t boot_timeout_ms) {
+  const auto limit = milliseconds(boot_timeout_ms) + options_.margin;
+  if (wait) {
+    await_ready(entry, limit);
+  } else {
+    await_ready_aside(entry, limit, std::move(turn));
+  }
+  return shown(snapshot(entry));
 }
 
 // The caller holds the entry's operation lock.
@@ -212,7 +287,7 @@ void Daemon::Impl::await_ready(const EntryPtr& entry, milliseconds limit) {
     const Record after = snapshot(entry);
     const std::string why =
         after.end && !after.end->detail.empty() ? after.end->detail : error.message();
-    if (after.end && after.end->reason == "stopped")
+    if (after.end && after.end->reason == proto::EndReason::Stopped)
       throw Error(Kind::Conflict, "sandbox " + record.name() + " was stopped while it started");
     throw api::ApiError(
         error.kind() == Kind::Timeout ? Kind::Timeout : Kind::Unavailable,
@@ -222,7 +297,8 @@ void Daemon::Impl::await_ready(const EntryPtr& entry, milliseconds limit) {
 }
 
 // The same, beside the caller. Its outcome is in the record.
-void Daemon::Impl::await_ready_aside(const EntryPtr& entry, milliseconds limit) {
+void Daemon::Impl::await_ready_aside(const EntryPtr& entry, milliseconds limit,
+                                     StartQueue::Turn turn) {
   const std::lock_guard lock(mutex_);
   for (auto aside = asides_.begin(); aside != asides_.end();) {
     if (!aside->done) {
@@ -234,12 +310,13 @@ void Daemon::Impl::await_ready_aside(const EntryPtr& entry, milliseconds limit) 
   }
   Aside& aside = asides_.emplace_back();
   try {
-    aside.thread = std::thread([this, entry, limit, &aside] {
+    aside.thread = std::thread([this, entry, limit, &aside, turn = std::move(turn)]() mutable {
       try {
         await_ready(entry, limit);
       } catch (const Error& error) {
         log_.warning("sandbox did not start", {{"why", error.message()}});
       }
+      turn = {};
       aside.done = true;
     });
   } catch (...) {
@@ -271,10 +348,20 @@ void Daemon::Impl::on_end(const std::string& id, std::optional<sys::ExitStatus> 
     entry = found->second;
   }
   try {
-    conclude(entry, "the sandbox process ended without a word" +
-                        (status ? " (" + status->text() + ")" : std::string()));
+    const std::string process =
+        "the sandbox process (process " + std::to_string(snapshot(entry).pid) + ")";
+    conclude(entry, !status ? process +
+                                  " is gone; how it ended is not known, for an earlier "
+                                  "daemon had started it"
+                    : status->signal == 0 ? process + " ended without a word: " + status->text()
+                                          : process + " was " + status->text());
   } catch (const Error& error) {
-    log_.error("recording an end failed", {{"id", id}, {"why", error.message()}});
+    // The disk is full, perhaps. It stays live in the records until the end can be put down: who
+    // asks meanwhile is told that it has not ended, which is better than a state that a restart
+    // would take back.
+    log_.error("recording an end failed, and is tried again",
+               {{"id", id}, {"why", error.message()}});
+    supervisor_->after(id, kRecordRetry, [this, id, status] { on_end(id, status); });
   }
 }
 
@@ -286,33 +373,79 @@ void Daemon::Impl::conclude(const EntryPtr& entry, const std::string& without_re
   {
     const std::lock_guard lock(entry->mutex);
     entry->process.reset();
-    verdict = std::exchange(entry->verdict, "");
+    verdict = entry->verdict;
   }
   if (!exit) {
-    exit = ExitRecord{{"crashed", verdict.empty() ? without_record : verdict}, rfc3339_now()};
+    exit = ExitRecord{{proto::EndReason::Crashed, verdict.empty() ? without_record : verdict},
+                      rfc3339_now()};
     // Only what never ran can have failed to start.
-    if (before.state == SandboxState::Starting) exit->end.reason = "start_failed";
-    if (before.state == SandboxState::Stopping) exit->end.reason = "killed";
+    if (before.state == SandboxState::Queued || before.state == SandboxState::Starting)
+      exit->end.reason = proto::EndReason::StartFailed;
+    if (before.state == SandboxState::Stopping) exit->end.reason = proto::EndReason::Killed;
   }
   log_.info("sandbox ended", {{"name", before.name()},
                               {"id", before.id},
-                              {"reason", exit->end.reason},
+                              {"reason", proto::end_reason_name(exit->end.reason)},
                               {"detail", exit->end.detail}});
   options_.cgroups.remove(before.id);
   // While the name is still taken: afterwards the directory may be another sandbox's.
   sys::remove_tree(options_.paths.sandbox_runtime(before.name()));
   const auto ended = [&](Record& next) {
-    next.state = state_after(exit->end.reason);
+    next.state = api::state_after(exit->end.reason);
     next.end = exit->end;
     next.ended_at = exit->ended_at;
     next.pid = 0;
     next.monitor_pid = 0;
   };
+  ScopeExit forget_verdict([&] {
+    const std::lock_guard lock(entry->mutex);
+    if (!api::is_live(entry->record.state)) entry->verdict.clear();
+  });
   if (before.spec.ephemeral) {
+    Record last = before;
+    ended(last);
+    {
+      const std::lock_guard lock(mutex_);
+      departed_.push_back(std::move(last));
+      if (departed_.size() > kMaxDeparted) departed_.pop_front();
+    }
     forget(entry, ended);
     sys::remove_tree(options_.paths.sandbox_data(before.id));
   } else {
     transition(entry, ended);
+    expire_later(snapshot(entry));
+  }
+}
+
+std::optional<api::Sandbox> Daemon::Impl::departed(const std::string& id) const {
+  const std::lock_guard lock(mutex_);
+  for (const Record& record : departed_)
+    if (record.id == id) return shown(record);
+  return std::nullopt;
+}
+
+// ---- retention
+
+void Daemon::Impl::expire_later(const Record& record) {
+  if (record.spec.limits.retention_ms == 0 || api::is_live(record.state)) return;
+  supervisor_->after(record.id, retention_left(record), [this, id = record.id] { expire(id); });
+}
+
+// On the supervisor's thread, which waits for nobody: an operation that is under way decides first.
+void Daemon::Impl::expire(const std::string& id) noexcept {
+  try {
+    const EntryPtr entry = find(id);
+    const std::unique_lock operation(entry->operation, std::try_to_lock);
+    if (!operation) return supervisor_->after(id, milliseconds(1'000), [this, id] { expire(id); });
+    const Record record = snapshot(entry);
+    if (entry->removed || api::is_live(record.state)) return;
+    // It may have been started again and have ended since, or the clock was set.
+    if (retention_left(record).count() > 0) return expire_later(record);
+    log_.info("sandbox removed after its retention", {{"name", record.name()}, {"id", id}});
+    erase(entry);
+  } catch (const Error& error) {
+    if (error.kind() != Kind::NotFound)
+      log_.error("removing an ended sandbox failed", {{"id", id}, {"why", error.message()}});
   }
 }
 
@@ -330,6 +463,14 @@ void Daemon::Impl::erase(const EntryPtr& entry) {
 void Daemon::Impl::stop_entry(const EntryPtr& entry, const api::StopRequest& request) {
   const Record record = snapshot(entry);
   if (!api::is_live(record.state)) return;
+  if (record.state == SandboxState::Queued) {
+    transition(entry, [](Record& next) {
+      next.state = SandboxState::Stopped;
+      next.end = api::End{proto::EndReason::Stopped, "it had not started yet"};
+      next.ended_at = rfc3339_now();
+    });
+    return starts_.wake();
+  }
   transition(entry, [](Record& next) {
     if (api::is_live(next.state)) next.state = SandboxState::Stopping;
   });

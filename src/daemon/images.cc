@@ -61,16 +61,43 @@ void Daemon::Impl::remove_image(const std::string& reference, bool force) {
       .remove(reference, [this](const std::string& digest) { return users_of(digest); }, force);
 }
 
+static api::Kernel shown(const image::InstalledKernel& installed) {
+  const sys::Fd file = sys::open_file(installed.bundle.image, O_RDONLY);
+  return {installed.bundle.name, installed.bundle.image, sys::file_size(file.get()),
+          installed.bundle.modules.size(), installed.is_default};
+}
+
 std::vector<api::Kernel> Daemon::Impl::kernels() {
   std::vector<api::Kernel> out;
   std::vector<std::string> problems;
-  for (const auto& installed : image::list_kernels(options_.paths, &problems)) {
-    const sys::Fd file = sys::open_file(installed.bundle.image, O_RDONLY);
-    out.push_back({installed.bundle.name, installed.bundle.image, sys::file_size(file.get()),
-                   installed.bundle.modules.size(), installed.is_default});
-  }
+  for (const auto& installed : image::list_kernels(options_.paths, &problems))
+    out.push_back(daemon::shown(installed));
   for (const std::string& problem : problems) log_.warning("kernel left out", {{"why", problem}});
   return out;
+}
+
+api::Kernel Daemon::Impl::import_kernel(const api::KernelImportRequest& request) {
+  if (request.source.empty() || request.source.front() != '/')
+    throw Error(Kind::Invalid, "kernel.source: must be an absolute path");
+  const std::string name =
+      image::install_kernel(options_.paths, request.source, request.make_default).name;
+  log_.info("kernel installed", {{"name", name}});
+  for (const auto& installed : image::list_kernels(options_.paths))
+    if (installed.bundle.name == name) return daemon::shown(installed);
+  throw Error(Kind::NotFound, "kernel " + name + " was removed while it was installed");
+}
+
+void Daemon::Impl::remove_kernel(const std::string& name, bool force) {
+  std::string users;
+  for (const EntryPtr& entry : entries()) {
+    const Record record = snapshot(entry);
+    if (record.kernel == name) users += (users.empty() ? "" : ", ") + record.name();
+  }
+  if (!users.empty() && !force)
+    throw api::ApiError(Kind::Conflict, "kernel " + printable(name) + " is in use by " + users,
+                        "remove them first, or: mvm kernel rm --force " + printable(name));
+  image::remove_kernel(options_.paths, name);
+  log_.info("kernel removed", {{"name", name}});
 }
 
 }

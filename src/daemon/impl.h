@@ -13,6 +13,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <csignal>
+#include <deque>
 #include <functional>
 #include <list>
 #include <map>
@@ -37,6 +38,7 @@
 #include "control.h"
 #include "launch.h"
 #include "records.h"
+#include "start_queue.h"
 #include "supervisor.h"
 
 namespace mvm::daemon {
@@ -78,13 +80,18 @@ class Daemon::Impl final : public api::Service {
                           const api::ProgressSink& progress) override;
   void remove_image(const std::string& reference, bool force) override;
   std::vector<api::Kernel> kernels() override;
+  api::Kernel import_kernel(const api::KernelImportRequest& request) override;
+  void remove_kernel(const std::string& name, bool force) override;
   void stop_daemon() override { stop(); }
 
  private:
   // Start of the daemon.
   void restore();
   bool adopt(const EntryPtr& entry);
+  void restore_end(const EntryPtr& entry);
   void remove_orphans();
+  void remove_temporary_files();
+  void repaired(std::string action);
 
   // Entries.
   using Change = std::function<void(Record&)>;
@@ -102,14 +109,24 @@ class Daemon::Impl final : public api::Service {
   // Steps of an operation.
   Record new_record(const api::SandboxSpec& spec, store::Image& image, image::KernelBundle& kernel);
   void launch(const EntryPtr& entry, const store::Image& image, const image::KernelBundle& kernel);
+  StartQueue::Turn await_turn(const EntryPtr& entry);
+  void launch_queued(const EntryPtr& entry, const store::Image& image,
+                     const image::KernelBundle& kernel);
+  void undo_creation(const EntryPtr& entry) noexcept;
+  void undo_queueing(const EntryPtr& entry) noexcept;
   void await_ready(const EntryPtr& entry, milliseconds limit);
-  void await_ready_aside(const EntryPtr& entry, milliseconds limit);
+  void await_ready_aside(const EntryPtr& entry, milliseconds limit, StartQueue::Turn turn);
+  api::Sandbox finish_start(const EntryPtr& entry, StartQueue::Turn turn, bool wait,
+                            uint64_t boot_timeout_ms);
   bool await_end(const EntryPtr& entry, milliseconds limit);
   void kill(const EntryPtr& entry, const std::string& why);
   void stop_entry(const EntryPtr& entry, const api::StopRequest& request);
   void erase(const EntryPtr& entry);
   void on_end(const std::string& id, std::optional<sys::ExitStatus> status);
   void conclude(const EntryPtr& entry, const std::string& without_record);
+  std::optional<api::Sandbox> departed(const std::string& id) const;
+  void expire_later(const Record& record);
+  void expire(const std::string& id) noexcept;
   SandboxControl control(const Record& record) const {
     return {options_.paths.control_socket(record.name()), stopping_.get()};
   }
@@ -128,6 +145,11 @@ class Daemon::Impl final : public api::Service {
   std::atomic<bool> host_checked_ = false;
   mutable std::mutex mutex_;  // guards the map and the threads; never held during I/O
   std::map<std::string, EntryPtr> by_id_;
+  // The last ephemeral sandboxes that ended: gone, but for who asks by id how they ended.
+  std::deque<Record> departed_;
+  std::vector<std::string> repairs_;  // while the daemon starts
+  StartQueue starts_{starts_at_once(), stopping_.get()};
+  size_t starts_at_once() const;
   struct Aside {
     std::thread thread;
     std::atomic<bool> done = false;

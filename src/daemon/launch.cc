@@ -15,6 +15,7 @@
 #include "mvm/image/initramfs.h"
 #include "mvm/image/overlay.h"
 #include "mvm/proto/control.h"
+#include "mvm/proto/exec.h"
 #include "mvm/proto/sandbox_config.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/socket.h"
@@ -24,6 +25,9 @@
 namespace mvm::daemon {
 
 static constexpr size_t kMaxExitRecord = 64 * 1024;
+static constexpr size_t kMaxMapBytes = 128 * 1024;
+// What the encoding adds to a variable (proto/cbor.h): the lengths of name and value.
+static constexpr size_t kEnvOverhead = 8;
 
 // ---- what is asked for
 // ----------------------------------------------------------------------------
@@ -49,9 +53,8 @@ static void check_map(const char* key, const std::map<std::string, std::string>&
       invalid(where + "." + printable(name) + " is longer than " + format_size(api::kMaxText));
     total += name.size() + value.size();
   }
-  // They travel to the sandbox process in one message.
-  if (total > proto::kMaxConfigMessage / 2)
-    invalid(where + " is larger than " + format_size(proto::kMaxConfigMessage / 2) + " in all");
+  if (total > kMaxMapBytes)
+    invalid(where + " is larger than " + format_size(kMaxMapBytes) + " in all");
 }
 
 // RFC 1123 section 2.1; it also ends up on a kernel command line.
@@ -70,6 +73,44 @@ static std::string hostname_of(const std::string& name) {
     if (c == '.' || c == '_') c = '-';
   while (!out.empty() && out.back() == '-') out.pop_back();
   return out;
+}
+
+static void check_limits(const api::Limits& limits) {
+  const auto check = [](const char* key, uint64_t value, uint64_t most, const std::string& shown) {
+    if (value > most) invalid("sandbox.limits." + std::string(key) + ": must be at most " + shown);
+  };
+  const std::string longest = format_duration_ms(api::kMaxLimitMs);
+  check("wall_clock_ms", limits.wall_clock_ms, api::kMaxLimitMs, longest);
+  check("ttl_ms", limits.ttl_ms, api::kMaxLimitMs, longest);
+  check("idle_timeout_ms", limits.idle_timeout_ms, api::kMaxLimitMs, longest);
+  check("retention_ms", limits.retention_ms, api::kMaxLimitMs, longest);
+  check("pids", limits.pids, api::kMaxPids, std::to_string(api::kMaxPids));
+  check("output", limits.output, api::kMaxOutput, format_size(api::kMaxOutput));
+}
+
+// The image's variables, and over them the sandbox's own.
+static std::map<std::string, std::string> environment_of(const api::SandboxSpec& spec,
+                                                         const store::Image& image) {
+  std::map<std::string, std::string> env;
+  for (const std::string& entry : image.manifest.config.env) {
+    const size_t equals = entry.find('=');
+    if (equals != std::string::npos && equals != 0)
+      env[entry.substr(0, equals)] = entry.substr(equals + 1);
+  }
+  for (const auto& [name, value] : spec.env) env[name] = value;
+  return env;
+}
+
+// Every command takes all of it along, so what is too much for one is too much for the sandbox.
+static void check_environment(const std::map<std::string, std::string>& env) {
+  size_t size = 0;
+  for (const auto& [name, value] : env) size += name.size() + value.size() + kEnvOverhead;
+  if (size > proto::kMaxEnvironmentBytes || env.size() > proto::kMaxEnvironment)
+    invalid("sandbox.env: with the image's, the environment has " + std::to_string(env.size()) +
+            " variables of " + format_size(size) + "; at most " +
+            std::to_string(proto::kMaxEnvironment) + " of " +
+            format_size(proto::kMaxEnvironmentBytes) +
+            " go with every command (put large values into a file)");
 }
 
 void complete_spec(api::SandboxSpec& spec, const store::Image& image) {
@@ -103,7 +144,9 @@ void complete_spec(api::SandboxSpec& spec, const store::Image& image) {
     invalid("sandbox.disk_iops: must be 0 to " + std::to_string(kMostIops));
   if (spec.boot_timeout_ms == 0 || spec.boot_timeout_ms > api::kMaxBootTimeoutMs)
     invalid("sandbox.boot_timeout_ms: must be 1 to " + std::to_string(api::kMaxBootTimeoutMs));
+  check_limits(spec.limits);
   check_map("env", spec.env);
+  check_environment(environment_of(spec, image));
   check_map("labels", spec.labels);
   if (spec.hostname.empty()) spec.hostname = hostname_of(spec.name);
   if (!is_hostname(spec.hostname)) invalid("sandbox.hostname: is not a host name");
@@ -171,13 +214,12 @@ static proto::SandboxConfig config_of(const Record& record, const store::Image& 
   config.user = spec.user;
   // A word we do not know, from a record of another version, allows least.
   config.profile = proto::profile_from_name(spec.profile).value_or(proto::Profile::Sealed);
-  std::map<std::string, std::string> env;
-  for (const std::string& entry : image.manifest.config.env) {
-    const size_t equals = entry.find('=');
-    if (equals != std::string::npos && equals != 0)
-      env[entry.substr(0, equals)] = entry.substr(equals + 1);
-  }
-  for (const auto& [name, value] : spec.env) env[name] = value;
+  config.exec_timeout_ms = spec.limits.wall_clock_ms;
+  config.exec_output = spec.limits.output;
+  config.exec_pids = spec.limits.pids;
+  config.ttl_ms = spec.limits.ttl_ms;
+  config.idle_timeout_ms = spec.limits.idle_timeout_ms;
+  const auto env = environment_of(spec, image);
   config.env.assign(env.begin(), env.end());
   return config;
 }
@@ -236,8 +278,7 @@ HeldSandbox hold_sandbox(const Launch& launch, const Record& record, const store
   open(paths.overlay_image(id), O_RDWR);
   MVM_ASSERT(held.fds_.size() == static_cast<size_t>(proto::SandboxFd::Count));
   held.config_ = config_of(record, image, kernel).encode();
-  if (held.config_.size() > proto::kMaxConfigMessage)
-    invalid("the environment of the sandbox is too large");
+  MVM_ASSERT(held.config_.size() <= proto::kMaxConfigMessage);  // its parts are bounded
 
   auto [ours, theirs] = sys::socket_pair(sys::SocketType::SeqPacket);
   const sys::Fd nothing = sys::open_file("/dev/null", O_RDWR);
@@ -264,7 +305,8 @@ HeldSandbox hold_sandbox(const Launch& launch, const Record& record, const store
 
 std::optional<ExitRecord> read_exit_record(const std::string& path) {
   if (!sys::exists(path)) return std::nullopt;
-  ExitRecord record{{"host_fault", "the record of its end is damaged"}, rfc3339_now()};
+  ExitRecord record{{proto::EndReason::HostFault, "the record of its end is damaged"},
+                    rfc3339_now()};
   std::string text;
   try {
     text = sys::read_own_text_file(path, kMaxExitRecord);
@@ -277,8 +319,9 @@ std::optional<ExitRecord> read_exit_record(const std::string& path) {
   const auto detail = json.find("detail");
   const auto ended = json.find("ended_at_unix_ms");
   if (reason == json.end() || !reason->is_string()) return record;
-  if (!proto::end_reason_from_name(reason->get<std::string>())) return record;
-  record.end = {reason->get<std::string>(), ""};
+  const auto known = proto::end_reason_from_name(reason->get<std::string>());
+  if (!known) return record;
+  record.end = {*known, ""};
   if (detail != json.end() && detail->is_string()) record.end.detail = detail->get<std::string>();
   // Up to the year 9999, so that it stays a date.
   if (ended != json.end() && ended->is_number_unsigned() &&
@@ -286,12 +329,6 @@ std::optional<ExitRecord> read_exit_record(const std::string& path) {
     record.ended_at = rfc3339(
         std::chrono::system_clock::time_point(std::chrono::milliseconds(ended->get<int64_t>())));
   return record;
-}
-
-api::SandboxState state_after(const std::string& reason) {
-  if (reason == "panic" || reason == "crashed") return api::SandboxState::Crashed;
-  if (reason == "start_failed" || reason == "host_fault") return api::SandboxState::Failed;
-  return api::SandboxState::Stopped;
 }
 
 }

@@ -62,6 +62,5 @@ struct ExitRecord {
   std::string ended_at;
 };
 std::optional<ExitRecord> read_exit_record(const std::string& path);
-api::SandboxState state_after(const std::string& reason);
 
 }

@@ -4,7 +4,7 @@
 
 namespace mvm::daemon {
 
-static constexpr std::array<std::string_view, 1> kSteps{R"(
+static constexpr std::array<std::string_view, 2> kSteps{R"(
   CREATE TABLE sandboxes (
     id            TEXT PRIMARY KEY,
     name          TEXT NOT NULL UNIQUE,
@@ -20,6 +20,13 @@ static constexpr std::array<std::string_view, 1> kSteps{R"(
     ended_at      TEXT NOT NULL,
     end_reason    TEXT,
     end_detail    TEXT
+  ) STRICT;
+)",
+                                                        R"(
+  CREATE TABLE repair_action (
+    number INTEGER PRIMARY KEY,
+    at     TEXT NOT NULL,
+    action TEXT NOT NULL
   ) STRICT;
 )"};
 
@@ -52,7 +59,10 @@ std::vector<Record> Records::load() {
     record.created_at = rows.text(8);
     record.started_at = rows.text(9);
     record.ended_at = rows.text(10);
-    if (!rows.is_null(11)) record.end = api::End{rows.text(11), rows.text(12)};
+    if (!rows.is_null(11)) {
+      const auto reason = proto::end_reason_from_name(rows.text(11));
+      record.end = api::End{reason.value_or(proto::EndReason::HostFault), rows.text(12)};
+    }
     records.push_back(std::move(record));
   }
   return records;
@@ -67,7 +77,7 @@ static void bind_state(state::Statement& statement, const Record& record) {
       .bind(6, record.started_at)
       .bind(7, record.ended_at);
   if (record.end) {
-    statement.bind(8, record.end->reason).bind(9, record.end->detail);
+    statement.bind(8, proto::end_reason_name(record.end->reason)).bind(9, record.end->detail);
   } else {
     statement.bind(8, nullptr).bind(9, nullptr);
   }
@@ -105,6 +115,27 @@ void Records::update(const Record& record) {
 void Records::remove(const std::string& id) {
   const std::lock_guard lock(mutex_);
   database_.prepare("DELETE FROM sandboxes WHERE id = ?1").bind(1, id).run();
+}
+
+void Records::keep_repair(const api::Repair& repair) {
+  const std::lock_guard lock(mutex_);
+  state::Transaction transaction(database_);
+  database_.exec("DELETE FROM repair_action");
+  auto insert = database_.prepare("INSERT INTO repair_action (at, action) VALUES (?1, ?2)");
+  for (const std::string& action : repair.actions) insert.bind(1, repair.at).bind(2, action).run();
+  transaction.commit();
+}
+
+std::optional<api::Repair> Records::last_repair() {
+  const std::lock_guard lock(mutex_);
+  auto rows = database_.prepare("SELECT at, action FROM repair_action ORDER BY number");
+  api::Repair repair;
+  while (rows.step()) {
+    repair.at = rows.text(0);
+    repair.actions.push_back(rows.text(1));
+  }
+  if (repair.actions.empty()) return std::nullopt;
+  return repair;
 }
 
 }

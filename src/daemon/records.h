@@ -17,7 +17,7 @@ struct Record {
   api::SandboxSpec spec;  // with every default filled in
   std::string image_digest;
   std::string kernel;
-  api::SandboxState state = api::SandboxState::Starting;
+  api::SandboxState state = api::SandboxState::Queued;
   int64_t pid = 0;             // of the sandbox process; 0: none was started
   uint64_t process_start = 0;  // tells it from a later process of that pid
   int64_t monitor_pid = 0;
@@ -39,6 +39,9 @@ class Records {
   void insert(const Record& record);
   void update(const Record& record);
   void remove(const std::string& id);
+
+  void keep_repair(const api::Repair& repair);  // in place of the one before
+  std::optional<api::Repair> last_repair();
 
  private:
   std::mutex mutex_;

@@ -15,6 +15,7 @@ api::Version Daemon::Impl::version() {
   version.data_dir = options_.paths.data();
   for (const EntryPtr& entry : entries())
     version.sandboxes_live += api::is_live(snapshot(entry).state) ? 1 : 0;
+  version.last_repair = records_->last_repair();
   return version;
 }
 
@@ -30,7 +31,26 @@ std::vector<api::Sandbox> Daemon::Impl::sandboxes(bool all) {
   return out;
 }
 
-api::Sandbox Daemon::Impl::sandbox(const std::string& name) { return shown(snapshot(find(name))); }
+// How long the sandbox process may take to say what is left of its time. It answers from its loop.
+static constexpr milliseconds kStatusLimit{1'000};
+
+api::Sandbox Daemon::Impl::sandbox(const std::string& name) {
+  if (auto gone = departed(name)) return *gone;
+  const Record record = snapshot(find(name));
+  api::Sandbox out = shown(record);
+  const api::Limits& limits = record.spec.limits;
+  if (record.state != SandboxState::Running || (limits.ttl_ms == 0 && limits.idle_timeout_ms == 0))
+    return out;
+  try {
+    const auto status = control(record).status(kStatusLimit);
+    out.ttl_left_ms = status.ttl_left_ms;
+    out.idle_left_ms = status.idle_left_ms;
+  } catch (const Error& error) {
+    // It is about to end, or stuck: what is left is not known, the rest is.
+    log_.debug("no status of a sandbox", {{"name", record.name()}, {"why", error.message()}});
+  }
+  return out;
+}
 
 void Daemon::Impl::require_host() {
   if (host_checked_ || !options_.check_host) return;
@@ -51,27 +71,11 @@ api::Sandbox Daemon::Impl::create(const api::SandboxSpec& spec) {
       if (error.kind() != Kind::Conflict || !spec.name.empty() || tries == kNameTries) throw;
     }
   }
-  {
-    const std::lock_guard operation(entry->operation);
-    // Nothing ran, so nothing is kept. (After the launch the console output may be wanted.)
-    ScopeExit undo([&] {
-      try {
-        kill(entry, "its start failed");
-        erase(entry);
-      } catch (const Error& error) {
-        log_.error("undoing a failed start failed", {{"why", error.message()}});
-      }
-    });
-    launch(entry, image, kernel);
-    undo.release();
-  }
-  const auto limit = milliseconds(spec.boot_timeout_ms) + options_.margin;
-  if (spec.wait) {
-    await_ready(entry, limit);
-  } else {
-    await_ready_aside(entry, limit);
-  }
-  return shown(snapshot(entry));
+  ScopeExit undo([&] { undo_creation(entry); });
+  StartQueue::Turn turn = await_turn(entry);
+  launch_queued(entry, image, kernel);
+  undo.release();
+  return finish_start(entry, std::move(turn), spec.wait, spec.boot_timeout_ms);
 }
 
 api::Sandbox Daemon::Impl::start(const std::string& name, const api::StartRequest& request) {
@@ -80,24 +84,24 @@ api::Sandbox Daemon::Impl::start(const std::string& name, const api::StartReques
   if (request.boot_timeout_ms == 0 || request.boot_timeout_ms > api::kMaxBootTimeoutMs)
     throw Error(Kind::Invalid,
                 "start.boot_timeout_ms: must be 1 to " + std::to_string(api::kMaxBootTimeoutMs));
+  store::Image image;
+  image::KernelBundle kernel;
   {
     const std::lock_guard operation(entry->operation);
     const Record record = usable(entry);
     if (api::is_live(record.state))
       throw Error(Kind::Conflict, "sandbox " + record.name() + " is " +
                                       std::string(api::state_name(record.state)) + " already");
-    const store::Image image = store::Images(options_.paths).get(record.image_digest);
-    const auto kernel = image::resolve_kernel(
-        options_.paths, record.spec.kernel.empty() ? record.kernel : record.spec.kernel);
-    launch(entry, image, kernel);
+    image = store::Images(options_.paths).get(record.image_digest);
+    kernel = image::resolve_kernel(options_.paths,
+                                   record.spec.kernel.empty() ? record.kernel : record.spec.kernel);
+    transition(entry, [](Record& next) { next.state = SandboxState::Queued; });
   }
-  const auto limit = milliseconds(request.boot_timeout_ms) + options_.margin;
-  if (request.wait) {
-    await_ready(entry, limit);
-  } else {
-    await_ready_aside(entry, limit);
-  }
-  return shown(snapshot(entry));
+  ScopeExit undo([&] { undo_queueing(entry); });
+  StartQueue::Turn turn = await_turn(entry);
+  launch_queued(entry, image, kernel);
+  undo.release();
+  return finish_start(entry, std::move(turn), request.wait, request.boot_timeout_ms);
 }
 
 api::Sandbox Daemon::Impl::stop(const std::string& name, const api::StopRequest& request) {

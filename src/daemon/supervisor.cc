@@ -4,6 +4,8 @@
 
 namespace mvm::daemon {
 
+static constexpr std::chrono::milliseconds kRetry{100};
+
 Supervisor::Supervisor(OnEnd on_end) : on_end_(std::move(on_end)) {
   thread_ = std::thread([this] { loop_.run(); });
 }
@@ -25,9 +27,28 @@ void Supervisor::watch(std::string id, sys::Fd process) {
   loop_.post([this, id = std::move(id), watched] { add(id, watched); });
 }
 
+void Supervisor::after(std::string id, std::chrono::milliseconds delay,
+                       std::function<void()> task) {
+  loop_.post([this, id = std::move(id), delay, task = std::move(task)] {
+    delayed_[id] = loop_.after(delay, [this, id, task] {
+      delayed_.erase(id);
+      task();
+    });
+  });
+}
+
 void Supervisor::add(const std::string& id, const std::shared_ptr<Watched>& watched) {
   const int fd = watched->child ? watched->child.pidfd() : watched->process.get();
   watched_[id] = watched;
+  try {
+    listen(id, fd, watched);
+  } catch (const Error&) {
+    // Out of memory or of watches. It must not go unseen: as soon as there is room.
+    delayed_[id] = loop_.after(kRetry, [this, id, watched] { add(id, watched); });
+  }
+}
+
+void Supervisor::listen(const std::string& id, int fd, const std::shared_ptr<Watched>& watched) {
   watched->watch = loop_.watch(fd, EPOLLIN, [this, id](uint32_t) {
     // Out of the map first: the handler may have the same id watched anew.
     const auto ended = std::move(watched_.extract(id).mapped());

@@ -1,6 +1,7 @@
 #pragma once
 // Watches processes by pidfd and says when each has ended. One thread for all of them.
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -23,6 +24,8 @@ class Supervisor {
 
   void watch(std::string id, sys::Child child);
   void watch(std::string id, sys::Fd process);  // not our child
+  // Calls `task` on the supervisor's thread after `delay`; a later call of the same id replaces it.
+  void after(std::string id, std::chrono::milliseconds delay, std::function<void()> task);
 
  private:
   struct Watched {
@@ -31,10 +34,12 @@ class Supervisor {
     loop::Watch watch;
   };
   void add(const std::string& id, const std::shared_ptr<Watched>& watched);
+  void listen(const std::string& id, int fd, const std::shared_ptr<Watched>& watched);
 
   OnEnd on_end_;
   loop::Loop loop_;
   std::map<std::string, std::shared_ptr<Watched>> watched_;  // the thread's
+  std::map<std::string, loop::Watch> delayed_;               // the thread's
   std::thread thread_;
 };
 

@@ -49,7 +49,7 @@ void copy_file(const std::string& source, const std::string& target) {
   ScopeExit undo([&] { ::unlink(target.c_str()); });
   if (::ioctl(to.get(), FICLONE, from.get()) != 0) {
     const auto size = static_cast<off_t>(sys::file_size(from.get()));
-    sys::check(::ftruncate(to.get(), size), "sizing " + target);
+    sys::resize_file(to.get(), static_cast<uint64_t>(size), "sizing " + target);
     off_t position = 0;
     while (position < size) {
       off_t start = ::lseek(from.get(), position, SEEK_DATA);

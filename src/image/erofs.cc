@@ -22,6 +22,7 @@
 #include "mvm/base/text.h"
 #include "mvm/crypto/hash.h"
 #include "mvm/sys/error.h"
+#include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
 
 #include "erofs_layout.h"
@@ -409,8 +410,7 @@ ErofsSummary ErofsWriter::finish(const Tree& tree) {
   impl.data.flush();
   impl.tails.flush();
   // Tails that end in zeros may have been left unwritten.
-  sys::check(::ftruncate(impl.scratch, static_cast<off_t>(impl.tails.position())),
-             "sizing the scratch file");
+  sys::resize_file(impl.scratch, impl.tails.position(), "sizing the scratch file");
 
   Layout layout(tree);
   std::vector<Planned>& planned = layout.planned();
@@ -504,7 +504,7 @@ ErofsSummary ErofsWriter::finish(const Tree& tree) {
   super.uuid[6] = (super.uuid[6] & std::byte{0x0f}) | std::byte{0x80};
   super.uuid[8] = (super.uuid[8] & std::byte{0x3f}) | std::byte{0x80};
   sys::pwrite_all(impl.output, erofs::super_block(super), 0);
-  sys::check(::ftruncate(impl.output, static_cast<off_t>(blocks * kBlock)), "sizing the image");
+  sys::resize_file(impl.output, blocks * kBlock, "sizing the image");
   return {blocks * kBlock, planned.size(), impl.content_bytes};
 }
 

@@ -216,4 +216,15 @@ KernelBundle install_kernel(const store::Paths& paths, const std::string& direct
   return load_bundle(target);
 }
 
+void remove_kernel(const store::Paths& paths, std::string_view name) {
+  const KernelBundle kernel = from_name(paths, name);
+  const std::string doomed =
+      paths.kernels_dir() + "/" + crypto::random_id(std::string(kTemporary), 12);
+  if (default_name(paths) == kernel.name)
+    sys::remove_file(paths.kernels_dir() + "/" + std::string(kDefault));
+  // Away from its name first, so that nobody sees half a bundle.
+  sys::rename_file(paths.kernels_dir() + "/" + std::string(name), doomed);
+  sys::remove_tree(doomed);
+}
+
 }

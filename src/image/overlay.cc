@@ -123,7 +123,7 @@ static std::string ensure_template(const store::Paths& paths, uint64_t size) {
   ScopeExit undo([&] { ::unlink(fresh.c_str()); });
   {
     const sys::Fd fd = sys::open_file(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
-    sys::check(::ftruncate(fd.get(), static_cast<off_t>(size)), "sizing " + fresh);
+    sys::resize_file(fd.get(), size, "sizing " + fresh);
     make_file_system(fresh, size);
     sys::check(::fsync(fd.get()), "syncing " + fresh);
   }

@@ -1,8 +1,5 @@
 #include "mvm/proto/control.h"
 
-#include <algorithm>
-#include <array>
-
 #include "mvm/proto/cbor.h"
 
 #include "messages.h"
@@ -94,6 +91,7 @@ Bytes encode_error(const ErrorReply& error) {
     MapWriter inner(out);
     inner.string("kind", kind_name(error.kind));
     inner.string("message", cut(error.message));
+    if (error.sandbox_end) inner.string("sandbox_end", end_reason_name(*error.sandbox_end));
   }
   return out;
 }
@@ -105,6 +103,8 @@ static ErrorReply read_error(CborReader& in) {
       error.kind = kind_from_name(in.string(kMaxWord));
     } else if (field.is("message")) {
       error.message = cut(in.string(kMaxPayload));
+    } else if (field.is("sandbox_end")) {
+      error.sandbox_end = end_reason_from_name(in.string(kMaxWord));
     } else {
       field.skip();
     }
@@ -217,19 +217,6 @@ std::optional<SyncTimeRequest> SyncTimeRequest::decode(ByteView payload) noexcep
 
 // ---- verbs of the sandbox process -----------------------------------------------------------
 
-static constexpr std::array<std::string_view, 8> kEndReasons{
-    "stopped", "exited", "rebooted", "panic", "killed", "crashed", "start_failed", "host_fault"};
-
-std::string_view end_reason_name(EndReason reason) {
-  return kEndReasons.at(static_cast<size_t>(reason));
-}
-
-std::optional<EndReason> end_reason_from_name(std::string_view name) {
-  const auto* const found = std::find(kEndReasons.begin(), kEndReasons.end(), name);
-  if (found == kEndReasons.end()) return std::nullopt;
-  return static_cast<EndReason>(found - kEndReasons.begin());
-}
-
 static void write_end(Bytes& out, const SandboxEnd& end) {
   MapWriter map(out);
   map.string("reason", end_reason_name(end.reason));
@@ -276,6 +263,8 @@ Bytes SandboxStatus::encode() const {
     map.unsigned_integer("sandbox_pid", sandbox_pid);
     map.unsigned_integer("monitor_pid", monitor_pid);
     map.unsigned_integer("started_unix_ms", started_unix_ms);
+    if (ttl_left_ms) map.unsigned_integer("ttl_left_ms", *ttl_left_ms);
+    if (idle_left_ms) map.unsigned_integer("idle_left_ms", *idle_left_ms);
     if (end) {
       map.field("end");
       write_end(out, *end);
@@ -300,6 +289,10 @@ std::optional<SandboxStatus> SandboxStatus::decode(ByteView item) noexcept {
       status.monitor_pid = static_cast<uint32_t>(in.unsigned_integer(UINT32_MAX));
     } else if (field.is("started_unix_ms")) {
       status.started_unix_ms = in.unsigned_integer();
+    } else if (field.is("ttl_left_ms")) {
+      status.ttl_left_ms = in.unsigned_integer();
+    } else if (field.is("idle_left_ms")) {
+      status.idle_left_ms = in.unsigned_integer();
     } else if (field.is("end")) {
       status.end = read_end(in);
     } else {

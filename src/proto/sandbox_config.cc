@@ -8,6 +8,8 @@ static constexpr size_t kMaxText = 4096;
 static constexpr size_t kMaxEnv = 4096;
 static constexpr size_t kMaxEnvText = 128 * 1024;
 static constexpr uint64_t kMaxWatchdogMs = uint64_t{24} * 3600 * 1000;
+// A year and a day: far beyond what is of use, and far from where times overflow.
+static constexpr uint64_t kMaxMilliseconds = 366ULL * 24 * 3600 * 1000;
 
 Bytes SandboxConfig::encode() const {
   Bytes out;
@@ -34,6 +36,11 @@ Bytes SandboxConfig::encode() const {
     map.string("workdir", workdir);
     map.string("user", user);
     map.string("profile", profile_name(profile));
+    map.unsigned_integer("exec_timeout_ms", exec_timeout_ms);
+    map.unsigned_integer("exec_output", exec_output);
+    map.unsigned_integer("exec_pids", exec_pids);
+    map.unsigned_integer("ttl_ms", ttl_ms);
+    map.unsigned_integer("idle_timeout_ms", idle_timeout_ms);
   }
   return out;
 }
@@ -80,6 +87,16 @@ std::optional<SandboxConfig> SandboxConfig::decode(ByteView data) {
       const auto profile = profile_from_name(in.string(kMaxText));
       if (!profile) in.fail();
       config.profile = profile.value_or(Profile::Sealed);
+    } else if (field.is("exec_timeout_ms")) {
+      config.exec_timeout_ms = in.unsigned_integer(kMaxMilliseconds);
+    } else if (field.is("exec_output")) {
+      config.exec_output = in.unsigned_integer();
+    } else if (field.is("exec_pids")) {
+      config.exec_pids = static_cast<uint32_t>(in.unsigned_integer(UINT32_MAX));
+    } else if (field.is("ttl_ms")) {
+      config.ttl_ms = in.unsigned_integer(kMaxMilliseconds);
+    } else if (field.is("idle_timeout_ms")) {
+      config.idle_timeout_ms = in.unsigned_integer(kMaxMilliseconds);
     } else {
       field.skip();
     }

@@ -50,12 +50,17 @@ void MonitorLink::kill() {
   if (child_) child_.signal(SIGKILL);
 }
 
+void MonitorLink::kill_for(const char* fault) {
+  if (fault_.empty()) fault_ = fault;
+  kill();
+}
+
 void MonitorLink::on_message() {
   std::optional<sys::Message> message;
   try {
     message = sys::receive_message(socket_.get(), proto::kMaxMonitorMessage);
   } catch (const Error&) {
-    return kill();  // over the limit: not a monitor's message
+    return kill_for("it sent a message that is over the limit");
   }
   if (!message) return;
   // Its end follows, by itself if it has ended; with its socket closed it is of no use.
@@ -64,7 +69,7 @@ void MonitorLink::on_message() {
     return kill();
   }
   const auto event = proto::MonitorEvent::decode(message->data);
-  if (!event) return kill();
+  if (!event) return kill_for("it sent a message that does not decode");
   handlers_.on_event(*event);
 }
 

@@ -35,14 +35,19 @@ class MonitorLink {
   // False when the monitor is gone or does not read: then `fd` goes nowhere and is to be closed.
   bool send(const proto::MonitorRequest& request, std::optional<int> fd = std::nullopt);
   void kill();
+  // What was wrong with its messages, when it was killed for that.
+  const std::string& fault() const { return fault_; }
 
  private:
+  void kill_for(const char* fault);
+
   void on_message();
   void on_child_end();
 
   loop::Loop* loop_;
   Handlers handlers_;
   sys::Child child_;
+  std::string fault_;
   sys::Fd socket_;
   loop::Watch socket_watch_;
   loop::Watch child_watch_;

@@ -48,6 +48,12 @@ void Mux::add_client(sys::Fd fd) {
   added.channel->send(proto::kConnectionStream, FrameType::Hello, hello("sandbox"));
 }
 
+void Mux::count_command(int change) {
+  const bool before = in_use();
+  commands_ += static_cast<size_t>(change);
+  if (before != in_use() && handlers_.on_use) handlers_.on_use(in_use());
+}
+
 void Mux::drop_client(ClientId id) {
   const auto found = clients_.find(id);
   if (found == clients_.end()) return;
@@ -56,6 +62,7 @@ void Mux::drop_client(ClientId id) {
   closed_.push_back(std::move(node.mapped().channel));
   loop_->post([this] { closed_.clear(); });
   for (const auto& [stream, state] : node.mapped().streams) {
+    if (state.target != Target::Own) count_command(-1);
     if (state.target != Target::Agent) continue;
     const auto agent_stream = agent_streams_.find(state.agent_stream);
     if (agent_stream == agent_streams_.end()) continue;
@@ -130,14 +137,13 @@ void Mux::on_client_request(ClientId id, Client& from, const Frame& frame) {
   if (from.streams.size() > proto::kMaxStreams)
     return end_client_stream(
         id, frame.stream, refusal(Kind::Exhausted, "too many requests at once on this connection"));
-  if (verb->starts_with(proto::kSandboxVerbPrefix)) {
-    state.target = Target::Own;
+  if (verb->starts_with(proto::kSandboxVerbPrefix))
     return handlers_.on_request({id, frame.stream}, frame.payload);
-  }
   if (const auto refusal = gate_.refuse(*verb))
     return end_client_stream(id, frame.stream, proto::encode_error(*refusal));
+  state.target = Target::Waiting;
+  count_command(+1);
   if (!agent_ready_) {
-    state.target = Target::Waiting;
     state.request.assign(frame.payload.begin(), frame.payload.end());
     // Data sent ahead of the agent stays in the client's socket.
     from.channel->pause_reading(true);
@@ -167,11 +173,24 @@ void Mux::forward_request(ClientId id, uint32_t stream, ClientStream& state, Byt
   agent_->send(next_stream_, FrameType::Request, *merged);
 }
 
+// A bound of the sandbox on one of its commands: 0 is no bound, on either side.
+template <typename T>
+static T bounded(T asked, T bound) {
+  if (bound == T{}) return asked;
+  return asked == T{} ? bound : std::min(asked, bound);
+}
+
+static void apply_limits(const proto::SandboxConfig& config, proto::ExecRequest& exec) {
+  exec.timeout = bounded(exec.timeout, std::chrono::milliseconds(config.exec_timeout_ms));
+  exec.max_output = bounded(exec.max_output, config.exec_output);
+}
+
 std::optional<Bytes> Mux::with_defaults(ByteView request) const {
   const auto verb = proto::request_verb(request);
   if (verb != proto::kExecVerb) return Bytes(request.begin(), request.end());
   auto exec = proto::ExecRequest::decode(request);
   if (!exec) return std::nullopt;
+  apply_limits(*config_, *exec);
   if (exec->cwd.empty()) exec->cwd = config_->workdir;
   if (exec->user.empty()) exec->user = config_->user;
   if (!exec->clear_env) {
@@ -185,8 +204,13 @@ std::optional<Bytes> Mux::with_defaults(ByteView request) const {
 
 void Mux::end_client_stream(ClientId id, uint32_t stream, ByteView end_payload) {
   Client* to = client(id);
-  if (to == nullptr || to->streams.erase(stream) == 0) return;
+  if (to == nullptr) return;
+  const auto found = to->streams.find(stream);
+  if (found == to->streams.end()) return;
+  const bool command = found->second.target != Target::Own;
+  to->streams.erase(found);
   to->channel->send(stream, FrameType::End, end_payload);
+  if (command) count_command(-1);
 }
 
 void Mux::answer(Asker asker, ByteView end_payload) {
@@ -212,6 +236,17 @@ void Mux::end_all(const proto::ErrorReply& error) {
       end_client_stream(id, each->streams.begin()->first, payload);
     }
   }
+}
+
+void Mux::end_commands(const proto::ErrorReply& error) {
+  const Bytes payload = proto::encode_error(error);
+  std::vector<std::pair<ClientId, uint32_t>> open;
+  for (const auto& [id, each] : clients_)
+    for (const auto& [stream, state] : each.streams)
+      if (state.target != Target::Own) open.emplace_back(id, stream);
+  // What the agent still says on them is nobody's.
+  for (auto& [number, stream] : agent_streams_) stream.client = 0;
+  for (const auto& [id, stream] : open) end_client_stream(id, stream, payload);
 }
 
 // ---- the agent ------------------------------------------------------------------------------

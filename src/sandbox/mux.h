@@ -48,6 +48,8 @@ class Mux {
     // knows the reason.
     std::function<void(AgentLoss loss, std::string why)> on_agent_lost;
     std::function<void()> on_last_client_gone;
+    // The first command or copy has come, or the last has ended; may be empty.
+    std::function<void(bool in_use)> on_use;
   };
 
   Mux(loop::Loop& loop, const proto::SandboxConfig& config, Handlers handlers);
@@ -64,12 +66,16 @@ class Mux {
   void ask_agent(ByteView request, std::function<void()> answered);
   // Every open stream ends with `error`, and each client's connection once it has read that.
   void end_all(const proto::ErrorReply& error);
+  // The same for what the agent does for clients alone; what the sandbox itself owes stays.
+  void end_commands(const proto::ErrorReply& error);
   bool has_clients() const { return !clients_.empty(); }
+  // Whether a client waits for something of the agent's.
+  bool in_use() const { return commands_ != 0; }
 
  private:
   enum class Target { Own, Agent, Waiting };
   struct ClientStream {
-    Target target = Target::Agent;
+    Target target = Target::Own;
     uint32_t agent_stream = 0;
     Bytes request;  // while the agent is not ready
   };
@@ -95,6 +101,7 @@ class Mux {
   void lose_agent(AgentLoss loss, std::string why);
   void end_client_stream(ClientId id, uint32_t stream, ByteView end_payload);
   void throttle_clients();
+  void count_command(int change);
   Client* client(ClientId id);
   // The request with the sandbox's defaults in it; nothing when it does not decode.
   std::optional<Bytes> with_defaults(ByteView request) const;
@@ -108,6 +115,7 @@ class Mux {
   std::map<ClientId, Client> clients_;
   std::unique_ptr<Channel> agent_;
   bool agent_ready_ = false;
+  size_t commands_ = 0;  // streams of clients that are not the sandbox's own
   bool throttled_ = false;
   std::map<uint32_t, AgentStream> agent_streams_;
   // Channels that closed inside one of their own handlers; freed in the next turn.

@@ -3,7 +3,9 @@
 // finish(), whatever led there.
 #include "mvm/sandbox/sandbox.h"
 
+#include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <vector>
 
@@ -34,6 +36,8 @@ static constexpr std::chrono::seconds kFarewell{2};
 static constexpr std::chrono::milliseconds kRetryTime{100};
 // So many may wait for figures of the guest's memory; a monitor answers all of them at once.
 static constexpr size_t kMaxMemoryAskers = 64;
+// From the end of its time to SIGKILL.
+static constexpr std::chrono::milliseconds kLimitGrace{2'000};
 // How long a guest whose agent is gone has to say why.
 static constexpr std::chrono::seconds kLastWords{5};
 
@@ -69,6 +73,22 @@ static std::string kernel_command_line(const proto::SandboxConfig& config) {
   return line;
 }
 
+static std::string words(const SandboxEnd& end) {
+  return std::string(proto::end_reason_name(end.reason)) +
+         (end.detail.empty() ? "" : ": " + end.detail);
+}
+
+static proto::ErrorReply ended_error(const SandboxEnd& end) {
+  return {Kind::Unavailable, "the sandbox has ended: " + words(end), end.reason};
+}
+
+// The kernel's last words when it panics for want of memory (mm/oom_kill.c). They are the guest's,
+// and so is what they are used for: how its end is called.
+static bool is_out_of_memory(std::string_view panic) {
+  return panic.find("Out of memory") != panic.npos || panic.find("out of memory") != panic.npos ||
+         panic.find("deadlocked on memory") != panic.npos;
+}
+
 class Sandbox::Impl {
  public:
   Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fds, jail::Isolation isolation);
@@ -87,6 +107,8 @@ class Sandbox::Impl {
   void on_guest_connect(uint64_t stream, uint32_t port);
   void record_boot(const proto::MonitorEvent& stats);
   void kill(EndReason reason, std::string detail);
+  void end_by_limit(EndReason reason, std::string detail);
+  void await_use();
   void finish(const SandboxEnd& end);
   proto::SandboxStatus status() const;
 
@@ -121,6 +143,9 @@ class Sandbox::Impl {
   loop::Watch control_retry_;
   loop::Watch boot_deadline_;
   loop::Watch stop_deadline_;
+  loop::Watch ttl_deadline_;
+  loop::Watch idle_deadline_;
+  std::chrono::steady_clock::time_point idle_since_ = began_;
   loop::Watch farewell_;
 };
 
@@ -136,7 +161,8 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fd
             [this](AgentLoss loss, const std::string& why) { on_agent_lost(loss, why); },
             [this] {
               if (state_ == State::Ended) loop_->stop();
-            }}),
+            },
+            [this](bool in_use) { in_use ? idle_deadline_.reset() : await_use(); }}),
       watchdog_(loop, mux_, std::chrono::milliseconds(config_.watchdog_ms),
                 [this] {
                   kill(EndReason::Crashed, "the guest hung: its agent did not answer for " +
@@ -145,6 +171,7 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fd
                 }),
       vsock_(loop, std::move(take(fds, proto::SandboxFd::Vsock)),
              std::move(take(fds, proto::SandboxFd::Runtime)), [this](sys::Fd fd, uint32_t port) {
+               if (!mux_.in_use()) await_use();
                proto::MonitorRequest request;
                request.kind = proto::MonitorRequestKind::Connect;
                request.port = port;
@@ -182,6 +209,11 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fd
                                      format_duration_ms(config_.boot_timeout_ms) +
                                      "; its console output is in the log (mvm logs)");
   });
+  if (config_.ttl_ms != 0)
+    ttl_deadline_ = loop.after(std::chrono::milliseconds(config_.ttl_ms), [this] {
+      end_by_limit(EndReason::TimeLimit,
+                   "its time to live of " + format_duration_ms(config_.ttl_ms) + " was over");
+    });
 }
 
 void Sandbox::Impl::run_machine() {
@@ -251,6 +283,12 @@ void Sandbox::Impl::answer_memory(const Bytes& payload) {
   for (const Asker asker : std::exchange(memory_askers_, {})) mux_.answer(asker, payload);
 }
 
+// Of a time in milliseconds, when so much of it is gone.
+static uint64_t left_of(uint64_t time, std::chrono::steady_clock::duration gone) {
+  const auto spent = std::chrono::duration_cast<std::chrono::milliseconds>(gone).count();
+  return time - std::min(time, static_cast<uint64_t>(std::max<int64_t>(spent, 0)));
+}
+
 proto::SandboxStatus Sandbox::Impl::status() const {
   proto::SandboxStatus status;
   status.id = config_.id;
@@ -260,12 +298,19 @@ proto::SandboxStatus Sandbox::Impl::status() const {
   status.monitor_pid = static_cast<uint32_t>(monitor_->pid());
   status.started_unix_ms = static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(started_.time_since_epoch()).count());
+  const auto now = std::chrono::steady_clock::now();
+  if (config_.ttl_ms != 0) status.ttl_left_ms = left_of(config_.ttl_ms, now - began_);
+  if (config_.idle_timeout_ms != 0)
+    status.idle_left_ms = idle_deadline_ ? left_of(config_.idle_timeout_ms, now - idle_since_)
+                                         : config_.idle_timeout_ms;
   status.end = end_;
   return status;
 }
 
 void Sandbox::Impl::stop(const proto::StopRequest& request) {
   if (state_ == State::Ended) return;
+  // It is on its way out by a limit, with a deadline that this must not put off.
+  if (verdict_ && !request.kill) return;
   if (request.kill || !mux_.agent_ready())
     return kill(request.kill ? EndReason::Killed : EndReason::Stopped, "");
   if (state_ != State::Stopping) {
@@ -285,6 +330,7 @@ void Sandbox::Impl::on_agent_ready() {
   boot_deadline_.reset();
   if (state_ == State::Starting) state_ = State::Running;
   watchdog_.start();
+  if (!mux_.in_use()) await_use();
   ready_ms_ = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
                                         std::chrono::steady_clock::now() - began_)
                                         .count());
@@ -353,7 +399,7 @@ void Sandbox::Impl::on_monitor_event(const proto::MonitorEvent& event) {
       end.reason = EndReason::Rebooted;
       break;
     case proto::EndCause::Panicked:
-      end.reason = EndReason::Panic;
+      end.reason = is_out_of_memory(end.detail) ? EndReason::OutOfMemory : EndReason::Panic;
       break;
     case proto::EndCause::Stopped:
       end.reason = EndReason::Stopped;
@@ -382,10 +428,48 @@ void Sandbox::Impl::record_boot(const proto::MonitorEvent& stats) {
 }
 
 void Sandbox::Impl::on_monitor_exit(sys::ExitStatus status) {
-  if (!verdict_)
+  if (!verdict_) {
+    std::string detail =
+        "the monitor (process " + std::to_string(monitor_->pid()) + ") was " + status.text();
+    if (status.signal == 0)
+      detail = "the monitor (process " + std::to_string(monitor_->pid()) +
+               ") ended without a word: " + status.text();
+    if (!monitor_->fault().empty())
+      detail = "the monitor was killed: " + monitor_->fault();
+    else if (status.signal == SIGKILL)
+      detail += ", by hand or by the host's out-of-memory killer";
     verdict_ = SandboxEnd{state_ == State::Starting ? EndReason::StartFailed : EndReason::Crashed,
-                          "the monitor ended without a word: " + status.text()};
+                          std::move(detail)};
+  }
   finish(*verdict_);
+}
+
+// ---- limits of time -------------------------------------------------------------------------
+
+// Nobody uses it from now on; use is a command or copy under way, and a new vsock connection of a
+// host program.
+void Sandbox::Impl::await_use() {
+  if (config_.idle_timeout_ms == 0 || state_ != State::Running) return;
+  idle_since_ = std::chrono::steady_clock::now();
+  idle_deadline_ = loop_->after(std::chrono::milliseconds(config_.idle_timeout_ms), [this] {
+    end_by_limit(EndReason::IdleTimeout,
+                 "nobody used it for " + format_duration_ms(config_.idle_timeout_ms));
+  });
+}
+
+// The guest may put its files in order, for a moment; it has no say in whether it ends.
+void Sandbox::Impl::end_by_limit(EndReason reason, std::string detail) {
+  if (verdict_ || state_ == State::Ended) return;
+  // It ends already, in the time that somebody gave it; but not beyond its own.
+  if (state_ == State::Stopping && reason != EndReason::TimeLimit) return;
+  if (!mux_.agent_ready() || state_ == State::Stopping) return kill(reason, std::move(detail));
+  verdict_ = SandboxEnd{reason, std::move(detail)};
+  state_ = State::Stopping;
+  // Before the guest ends them, which would look like the commands' own ends.
+  mux_.end_commands(ended_error(*verdict_));
+  proto::ShutdownRequest shutdown;
+  mux_.tell_agent(shutdown.encode());
+  stop_deadline_ = loop_->after(kLimitGrace, [this] { monitor_->kill(); });
 }
 
 void Sandbox::Impl::kill(EndReason reason, std::string detail) {
@@ -400,21 +484,21 @@ void Sandbox::Impl::finish(const SandboxEnd& end) {
   boot_deadline_.reset();
   stop_deadline_.reset();
   watchdog_.stop();
+  ttl_deadline_.reset();
+  idle_deadline_.reset();
   control_watch_.reset();
   try {
     write_exit_record(data_.get(), end);
   } catch (const Error& error) {
     std::fprintf(stderr, "mvm sandbox: recording the end: %s\n", error.what());
   }
-  const std::string name(proto::end_reason_name(end.reason));
-  const std::string why = name + (end.detail.empty() ? "" : ": " + end.detail);
   const Bytes result = proto::encode_ok(end.encode());
   for (const Asker asker : std::exchange(end_askers_, {})) mux_.answer(asker, result);
-  const Bytes failure =
-      proto::encode_error({Kind::Unavailable, "the sandbox ended before it was ready: " + why});
+  const Bytes failure = proto::encode_error(
+      {Kind::Unavailable, "the sandbox ended before it was ready: " + words(end), end.reason});
   for (const Asker asker : std::exchange(ready_askers_, {})) mux_.answer(asker, failure);
   answer_memory(failure);
-  mux_.end_all({Kind::Unavailable, "the sandbox has ended: " + why});
+  mux_.end_all(ended_error(end));
   if (!mux_.has_clients()) return loop_->stop();
   farewell_ = loop_->after(kFarewell, [this] { loop_->stop(); });
 }

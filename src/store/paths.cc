@@ -74,11 +74,13 @@ void ensure_private_directory(const std::string& path) {
   }
   // What is there is judged through a descriptor, and O_NOFOLLOW refuses a link in its place:
   // below /tmp anybody may have made it before us.
-  const int raw = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (raw < 0 && (errno == ELOOP || errno == ENOTDIR))
+  sys::Fd fd;
+  try {
+    fd = sys::open_file(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  } catch (const SystemError& error) {
+    if (error.errno_value() != ELOOP && error.errno_value() != ENOTDIR) throw;
     throw Error(Kind::Denied, path + " is not a directory of its own (a symbolic link or a file)");
-  if (raw < 0) throw SystemError(errno, "opening directory " + path);
-  const sys::Fd fd(raw);
+  }
   struct stat status{};
   sys::check(::fstat(fd.get(), &status), "reading status of " + path);
   if (status.st_uid != ::geteuid())

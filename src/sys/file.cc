@@ -28,10 +28,12 @@ Fd open_file(const std::string& path, int flags, unsigned mode) {
 }
 
 std::optional<Fd> open_if_exists(const std::string& path, int flags) {
-  const int fd = ::open(path.c_str(), flags | O_CLOEXEC | O_NOCTTY);
-  if (fd >= 0) return Fd(fd);
-  if (errno == ENOENT) return std::nullopt;
-  throw SystemError(errno, "opening " + path);
+  try {
+    return open_file(path, flags);
+  } catch (const SystemError& error) {
+    if (error.errno_value() == ENOENT) return std::nullopt;
+    throw;
+  }
 }
 
 Fd open_at(int directory, const std::string& name, int flags, unsigned mode) {
@@ -51,7 +53,17 @@ static struct stat status_of(int fd) {
 uint64_t file_size(int fd) { return static_cast<uint64_t>(status_of(fd).st_size); }
 bool is_regular_file(int fd) { return S_ISREG(status_of(fd).st_mode); }
 bool is_directory(int fd) { return S_ISDIR(status_of(fd).st_mode); }
-bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
+
+void resize_file(int fd, uint64_t size, std::string_view doing) {
+  while (::ftruncate(fd, static_cast<off_t>(size)) != 0)
+    if (errno != EINTR) throw SystemError(errno, doing);
+}
+
+bool exists(const std::string& path) {
+  if (::access(path.c_str(), F_OK) == 0) return true;
+  if (errno == ENOMEM || errno == EIO) throw SystemError(errno, "looking for " + path);
+  return false;
+}
 
 [[noreturn]] static void refuse_foreign(const std::string& path, const std::string& what) {
   throw Error(Kind::Denied,
@@ -217,15 +229,17 @@ std::vector<std::string> list_directory(const std::string& path) {
 
 Fd memory_file(const char* name, uint64_t size) {
   Fd fd(check(::memfd_create(name, MFD_CLOEXEC), "making a memory file"));
-  check(::ftruncate(fd.get(), static_cast<off_t>(size)), "sizing a memory file");
+  resize_file(fd.get(), size, "sizing a memory file");
   return fd;
 }
 
 std::optional<Fd> try_lock_file(const std::string& path) {
   Fd fd = open_own_file(path, O_RDWR | O_CREAT);
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
-  if (errno == EWOULDBLOCK) return std::nullopt;
-  throw SystemError(errno, "locking " + path);
+  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return std::nullopt;
+    if (errno != EINTR) throw SystemError(errno, "locking " + path);
+  }
+  return fd;
 }
 
 TempDir::TempDir() {

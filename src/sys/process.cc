@@ -269,7 +269,8 @@ std::optional<uint64_t> process_start_time(pid_t pid) {
   std::string text;
   try {
     text = read_text_file("/proc/" + std::to_string(pid) + "/stat", 4096);
-  } catch (const SystemError&) {
+  } catch (const SystemError& error) {
+    if (error.errno_value() != ENOENT && error.errno_value() != ESRCH) throw;
     return std::nullopt;
   }
   // The command name may hold spaces and parentheses; fields count from behind its last one.

@@ -38,6 +38,8 @@ class Client final : public Service {
   Image import_image(const ImportRequest& request, const ProgressSink& progress) override;
   void remove_image(const std::string& reference, bool force) override;
   std::vector<Kernel> kernels() override;
+  Kernel import_kernel(const KernelImportRequest& request) override;
+  void remove_kernel(const std::string& name, bool force) override;
   void stop_daemon() override;
 
  private:

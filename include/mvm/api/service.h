@@ -36,6 +36,8 @@ class Service {
   virtual Image import_image(const ImportRequest& request, const ProgressSink& progress) = 0;
   virtual void remove_image(const std::string& reference, bool force) = 0;
   virtual std::vector<Kernel> kernels() = 0;
+  virtual Kernel import_kernel(const KernelImportRequest& request) = 0;
+  virtual void remove_kernel(const std::string& name, bool force) = 0;
 
   virtual void stop_daemon() = 0;  // returns at once; sandboxes go on
 };

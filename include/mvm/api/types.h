@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "mvm/base/error.h"
+#include "mvm/proto/end.h"
 
 namespace mvm::api {
 
@@ -31,6 +32,22 @@ inline constexpr uint64_t kMaxMemory = uint64_t{64} << 30;
 inline constexpr uint64_t kHugePage = uint64_t{2} << 20;
 inline constexpr uint64_t kMinWatchdogMs = 5'000;
 inline constexpr uint64_t kMaxWatchdogMs = 24ULL * 3600 * 1000;
+// How long a start may wait for its turn.
+inline constexpr uint64_t kMaxQueueMs = 1'800'000;
+inline constexpr uint64_t kMaxLimitMs = 366ULL * 24 * 3600 * 1000;
+inline constexpr uint32_t kMaxPids = 4'194'304;  // PID_MAX_LIMIT of Linux
+inline constexpr uint64_t kMaxOutput = uint64_t{1} << 40;
+
+// What a sandbox and each command in it may use. 0: no limit.
+struct Limits {
+  uint64_t wall_clock_ms = 0;    // of one command
+  uint32_t pids = 0;             // processes and threads of one command at once
+  uint64_t output = 0;           // bytes that one command may print
+  uint64_t ttl_ms = 0;           // the sandbox ends so long after each start
+  uint64_t idle_timeout_ms = 0;  // and after so long without use
+  uint64_t retention_ms = 0;     // an ended sandbox is removed after so long
+  bool operator==(const Limits&) const = default;
+};
 
 // What to make. The values here are the defaults; an absent key keeps them.
 struct SandboxSpec {
@@ -53,18 +70,20 @@ struct SandboxSpec {
   bool ephemeral = false;  // remove it, with its disk, when it ends
   bool wait = true;        // answer when commands can run, not when the process was started
   uint64_t boot_timeout_ms = 60'000;
+  Limits limits;
   bool operator==(const SandboxSpec&) const = default;
 };
 
-enum class SandboxState { Starting, Running, Stopping, Stopped, Failed, Crashed };
+// Queued: it waits for its turn to start; only so many start at once.
+enum class SandboxState { Queued, Starting, Running, Stopping, Stopped, Failed, Crashed };
 std::string_view state_name(SandboxState state);  // "starting", ...
 std::optional<SandboxState> state_from_name(std::string_view name);
-// Whether a process stands behind it.
+// Whether a process stands behind it, or is about to.
 bool is_live(SandboxState state);
+SandboxState state_after(proto::EndReason reason);
 
 struct End {
-  std::string
-      reason;  // stopped, exited, rebooted, panic, killed, crashed, start_failed, host_fault
+  proto::EndReason reason = proto::EndReason::HostFault;
   std::string detail;  // for people; may be empty
   bool operator==(const End&) const = default;
 };
@@ -102,6 +121,12 @@ struct Sandbox {
   std::map<std::string, std::string> labels;
   bool ephemeral = false;
   std::string profile;  // dev, sealed
+  Limits limits;
+  // What is left of the limits of time, as far as they hold now: the first two while it runs (all
+  // of the idle time while it is used), the last once it has ended.
+  std::optional<uint64_t> ttl_left_ms;
+  std::optional<uint64_t> idle_left_ms;
+  std::optional<uint64_t> retention_left_ms;
   std::string control_socket;
   std::string console_log;
   std::optional<MemoryUse> memory_use;  // `mvm inspect` of a running one adds it
@@ -120,6 +145,13 @@ struct StartRequest {
   bool operator==(const StartRequest&) const = default;
 };
 
+// What a daemon put in order at its start, because an earlier one or a sandbox had been killed.
+struct Repair {
+  std::string at;
+  std::vector<std::string> actions;  // for people
+  bool operator==(const Repair&) const = default;
+};
+
 struct Version {
   std::string version;
   uint32_t api = kApiVersion;
@@ -128,6 +160,7 @@ struct Version {
   std::string runtime_dir;
   std::string data_dir;
   uint64_t sandboxes_live = 0;
+  std::optional<Repair> last_repair;  // of this daemon or of an earlier one
   bool operator==(const Version&) const = default;
 };
 
@@ -173,6 +206,12 @@ struct Kernel {
   bool operator==(const Kernel&) const = default;
 };
 
+struct KernelImportRequest {
+  std::string source;  // absolute path of a bundle's directory
+  bool make_default = false;
+  bool operator==(const KernelImportRequest&) const = default;
+};
+
 // An Error with the way out. Thrown by the daemon's side and again, the same, by the client's.
 class ApiError : public Error {
  public:
@@ -196,7 +235,9 @@ std::string encode(const Image& value);
 std::string encode(const std::vector<Image>& value);
 std::string encode(const ImportRequest& value);
 std::string encode_import_progress(const ImportProgress& progress);  // {"progress":…}
+std::string encode(const Kernel& value);
 std::string encode(const std::vector<Kernel>& value);
+std::string encode(const KernelImportRequest& value);
 std::string encode_error(Kind kind, std::string_view message, std::string_view hint);
 
 SandboxSpec decode_spec(std::string_view json);
@@ -208,7 +249,9 @@ Version decode_version(std::string_view json);
 Image decode_image(std::string_view json);
 std::vector<Image> decode_images(std::string_view json);
 ImportRequest decode_import(std::string_view json);
+Kernel decode_kernel(std::string_view json);
 std::vector<Kernel> decode_kernels(std::string_view json);
+KernelImportRequest decode_kernel_import(std::string_view json);
 ApiError decode_error(std::string_view json);
 
 // A line of the answer to an import: exactly one of the three.

@@ -39,6 +39,10 @@ int image_list(Context& context, const Arguments& arguments);
 int image_inspect(Context& context, const Arguments& arguments);
 int image_remove(Context& context, const Arguments& arguments);
 
+int kernel_import(Context& context, const Arguments& arguments);
+int kernel_list(Context& context, const Arguments& arguments);
+int kernel_remove(Context& context, const Arguments& arguments);
+
 // ---- mvm itself ------------------------------------------------------------------------------
 int doctor(Context& context, const Arguments& arguments);
 int daemon_status(Context& context, const Arguments& arguments);

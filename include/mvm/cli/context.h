@@ -12,6 +12,7 @@
 
 #include "mvm/api/service.h"
 #include "mvm/cli/options.h"
+#include "mvm/proto/end.h"
 #include "mvm/store/paths.h"
 
 namespace mvm::cli {
@@ -68,6 +69,20 @@ inline constexpr int kTimedOut = 124;
 inline constexpr int kFailed = 125;
 inline constexpr int kCannotExecute = 126;
 inline constexpr int kNotFound = 127;
+inline constexpr int kKilled = 128 + 9;
+
+// The sandbox has ended while a command ran in it, or before one could.
+class SandboxEnded : public Error {
+ public:
+  SandboxEnded(proto::EndReason reason, std::string message)
+      : Error(Kind::Unavailable, std::move(message)), reason_(reason) {}
+  proto::EndReason reason() const { return reason_; }
+
+ private:
+  proto::EndReason reason_;
+};
+// 124 for a limit of time, 137 (as by SIGKILL) for want of memory and for who was killed, else 125.
+int exit_code_of(proto::EndReason reason);
 
 // Columns of text, each as wide as its widest cell.
 std::string table(const std::vector<std::vector<std::string>>& rows);

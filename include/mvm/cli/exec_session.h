@@ -20,11 +20,18 @@ struct ExecPlan {
   std::chrono::milliseconds greeting_limit{30'000};
 };
 
+// The sandbox's end of the connection is gone, without the word that it says when it ends in order.
+class ConnectionLost : public Error {
+ public:
+  ConnectionLost() : Error(Kind::Unavailable, "the sandbox closed the connection; did it end?") {}
+};
+
 // Runs it to its end and returns the exit code for the shell. `socket` is a connection to the
 // sandbox's control socket.
 //
 // SIGINT, SIGTERM, SIGHUP and SIGQUIT go to the command; after the second of them the command is
 // cancelled. SIGWINCH changes the size of its terminal.
+// Throws SandboxEnded when the sandbox ended meanwhile, and ConnectionLost when it is just gone.
 int run_session(Console& console, sys::Fd socket, const ExecPlan& plan);
 
 }

@@ -48,7 +48,17 @@ struct Key {
 };
 
 std::span<const Key> keys();
+// By its own place or by another spelling of it.
 const Key* find_key(std::string_view table, std::string_view name);
+
+// Another place for the same setting.
+struct Spelling {
+  std::string_view table;
+  std::string_view name;
+  std::string_view key_table;
+  std::string_view key_name;
+};
+std::span<const Spelling> spellings();
 
 // A name that other versions of mvm.toml know. Using it is an error that says so: a setting that
 // asks for protection must never be passed over in silence.

@@ -27,6 +27,13 @@ struct Settings {
   std::optional<bool> huge_pages;
   std::optional<uint64_t> watchdog_ms;
   std::optional<bool> ephemeral;
+  // Limits; 0: none.
+  std::optional<uint64_t> wall_clock_ms;
+  std::optional<uint64_t> pids;
+  std::optional<uint64_t> output;  // bytes
+  std::optional<uint64_t> ttl_ms;
+  std::optional<uint64_t> idle_timeout_ms;
+  std::optional<uint64_t> retention_ms;
   std::map<std::string, std::string> env;
   std::map<std::string, std::string> labels;
   bool operator==(const Settings&) const = default;

@@ -30,6 +30,9 @@ struct DaemonOptions {
   std::chrono::milliseconds idle{600'000};
   // What a sandbox process may take on top of the time it was given, before it is killed.
   std::chrono::milliseconds margin{5'000};
+  // Sandboxes that start at the same time; further ones wait for their turn. 0: one a processor of
+  // the host, and two at least.
+  size_t starts_at_once = 0;
   obs::Log log{};  // NOLINT(readability-redundant-member-init): its constructor is explicit
   // Throws when this host cannot run a guest, saying why and what to do. Asked before the first
   // sandbox is made, and again as long as it throws.

@@ -44,4 +44,8 @@ KernelBundle resolve_kernel(const store::Paths& paths, std::optional<std::string
 KernelBundle install_kernel(const store::Paths& paths, const std::string& directory,
                             bool make_default = false);
 
+// Removes an installed kernel; a default that points at it goes first. Error{NotFound} when there
+// is none of that name. Machines that run it have it open and go on.
+void remove_kernel(const store::Paths& paths, std::string_view name);
+
 }

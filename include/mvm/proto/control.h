@@ -10,6 +10,7 @@
 
 #include "mvm/base/bytes.h"
 #include "mvm/base/error.h"
+#include "mvm/proto/end.h"
 #include "mvm/proto/frame.h"
 
 namespace mvm::proto {
@@ -43,6 +44,8 @@ std::optional<std::string_view> event_name(ByteView payload) noexcept;
 struct ErrorReply {
   Kind kind = Kind::Internal;  // travels by name; an unknown name is Internal
   std::string message;         // the decoder cuts it at kMaxMessage
+  // The sandbox has ended, and so: why the stream could not go on.
+  std::optional<EndReason> sandbox_end = std::nullopt;
   bool operator==(const ErrorReply&) const = default;
 };
 
@@ -97,19 +100,6 @@ struct SyncTimeRequest {
 
 // ---- verbs of the sandbox process -----------------------------------------------------------
 
-enum class EndReason {
-  Stopped,      // asked to
-  Exited,       // the guest powered off
-  Rebooted,     // the guest asked for a reboot
-  Panic,        // the guest's kernel gave up
-  Killed,       // asked to, without ceremony
-  Crashed,      // the monitor died
-  StartFailed,  // it never became ready
-  HostFault,    // the host lost something it needs
-};
-std::string_view end_reason_name(EndReason reason);  // "stopped", "start_failed", ...
-std::optional<EndReason> end_reason_from_name(std::string_view name);
-
 // How a sandbox ended: the result of "sandbox.wait", and the content of its exit record.
 struct SandboxEnd {
   EndReason reason = EndReason::HostFault;
@@ -136,6 +126,10 @@ struct SandboxStatus {
   uint32_t sandbox_pid = 0;  // in the sandbox process's own pid namespace
   uint32_t monitor_pid = 0;
   uint64_t started_unix_ms = 0;
+  // What is left of the sandbox's time; nothing when that is not limited.
+  std::optional<uint64_t> ttl_left_ms;
+  // The same of the time without use. While it is used, all of it.
+  std::optional<uint64_t> idle_left_ms;
   std::optional<SandboxEnd> end;
   bool operator==(const SandboxStatus&) const = default;
 

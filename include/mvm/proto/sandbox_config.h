@@ -16,7 +16,11 @@ namespace mvm::proto {
 
 // The descriptor the message arrives on, in the sandbox and in the monitor process.
 inline constexpr int kConfigFd = 3;
-inline constexpr size_t kMaxConfigMessage = 256 * 1024;
+inline constexpr size_t kMaxConfigMessage = 128 * 1024;
+// Names and values of `env` together. They travel with every exec, in one frame (kMaxPayload) that
+// has to hold the command's arguments too; and the message with all of it must fit the buffer of a
+// socket nobody has tuned (net.core.wmem_default, 208 KiB).
+inline constexpr size_t kMaxEnvironmentBytes = 48 * 1024;
 
 enum class SandboxFd : size_t {
   Control,  // listening socket runtime/s/<name>/control.sock
@@ -50,6 +54,13 @@ struct SandboxConfig {
   std::string workdir;
   std::string user;
   Profile profile = Profile::Dev;
+  // Bounds on every exec: a request may ask for less, never for more. 0: none.
+  uint64_t exec_timeout_ms = 0;
+  uint64_t exec_output = 0;  // bytes
+  uint32_t exec_pids = 0;
+  // The sandbox ends so long after its start, and after so long without use. 0: never.
+  uint64_t ttl_ms = 0;
+  uint64_t idle_timeout_ms = 0;
 
   Bytes encode() const;
   static std::optional<SandboxConfig> decode(ByteView data);

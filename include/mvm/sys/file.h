@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "mvm/base/bytes.h"
@@ -27,8 +28,11 @@ void require_own_file(const std::string& path);
 Fd open_at(int directory, const std::string& name, int flags, unsigned mode = 0600);
 
 uint64_t file_size(int fd);
+// ftruncate(2); the error says `doing`.
+void resize_file(int fd, uint64_t size, std::string_view doing);
 bool is_regular_file(int fd);
 bool is_directory(int fd);
+// Throws where that cannot be told: who makes what is missing must not replace what is there.
 bool exists(const std::string& path);
 
 // The whole file; throws Error{Exhausted} when it is larger than `limit`.

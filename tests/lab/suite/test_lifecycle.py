@@ -68,11 +68,11 @@ def test_written_and_synced_data_survives_a_killed_monitor():
 REBOOT = "import ctypes; ctypes.CDLL(None).reboot({})"
 
 
-def test_power_off_reboot_and_panic_are_told_apart():
+def test_power_off_reboot_and_want_of_memory_are_told_apart():
     hog = "echo 2 >/proc/sys/vm/panic_on_oom; exec python3 -c 'x = []; [x.append(b\"x\" * 10000000) for _ in range(1000)]'"
     for command, reason in ((["python3", "-c", REBOOT.format(0x4321fedc)], "exited"),
                             (["python3", "-c", REBOOT.format(0x01234567)], "rebooted"),
-                            (["sh", "-c", hog], "panic")):
+                            (["sh", "-c", hog], "out_of_memory")):
         with sandbox("ends"):
             mvm("exec", "ends", "--", *command)
             eventually(lambda: sandbox_json("ends")["state"] != "running", f"the sandbox ends after {command}")

@@ -82,6 +82,12 @@ class ScriptedService final : public Service {
   }
   void remove_image(const std::string&, bool) override {}
   std::vector<Kernel> kernels() override { return {{"k", "/k", 1, 0, true}}; }
+  Kernel import_kernel(const KernelImportRequest& request) override {
+    return {"new", request.source, 1, 0, request.make_default};
+  }
+  void remove_kernel(const std::string& name, bool) override {
+    throw ApiError(Kind::NotFound, "no kernel " + name, "mvm kernel ls");
+  }
   void stop_daemon() override {}
 
   bool reader_went(milliseconds limit) {

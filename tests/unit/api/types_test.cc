@@ -88,10 +88,13 @@ static Sandbox example() {
   sandbox.disk_bandwidth = 4096;
   sandbox.disk_iops = 7;
   sandbox.created_at = "2026-01-01T00:00:00.000Z";
-  sandbox.end = End{"panic", "not syncing"};
+  sandbox.end = End{proto::EndReason::Panic, "not syncing"};
   sandbox.sandbox_pid = 7;
   sandbox.monitor_pid = 8;
   sandbox.labels = {{"a", "b"}};
+  sandbox.limits = {1, 2, 3, 4, 5, 6};
+  sandbox.ttl_left_ms = 3;
+  sandbox.retention_left_ms = 0;
   return sandbox;
 }
 
@@ -107,8 +110,9 @@ TEST(Sandbox, AnswersOfANewerDaemonAreRead) {
 }
 
 TEST(SandboxState, EveryNameIsRead) {
-  for (const auto state : {SandboxState::Starting, SandboxState::Running, SandboxState::Stopping,
-                           SandboxState::Stopped, SandboxState::Failed, SandboxState::Crashed})
+  for (const auto state :
+       {SandboxState::Queued, SandboxState::Starting, SandboxState::Running, SandboxState::Stopping,
+        SandboxState::Stopped, SandboxState::Failed, SandboxState::Crashed})
     EXPECT_EQ(state_from_name(state_name(state)), state);
 }
 

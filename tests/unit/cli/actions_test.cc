@@ -26,6 +26,7 @@ class FakeDaemon final : public api::Service {
  public:
   std::map<std::string, api::Sandbox> by_name;
   std::vector<api::Image> image_list;
+  std::vector<api::Kernel> kernel_list;
   std::vector<api::SandboxSpec> created;
   std::vector<std::string> calls;
 
@@ -87,7 +88,14 @@ class FakeDaemon final : public api::Service {
   void remove_image(const std::string& reference, bool force) override {
     calls.push_back("remove_image " + reference + (force ? " force" : ""));
   }
-  std::vector<api::Kernel> kernels() override { return {}; }
+  std::vector<api::Kernel> kernels() override { return kernel_list; }
+  api::Kernel import_kernel(const api::KernelImportRequest& request) override {
+    calls.push_back("import_kernel " + request.source + (request.make_default ? " default" : ""));
+    return {"tuned", "/k", uint64_t{3} << 20, 2, request.make_default};
+  }
+  void remove_kernel(const std::string& name, bool force) override {
+    calls.push_back("remove_kernel " + name + (force ? " force" : ""));
+  }
   void stop_daemon() override { calls.emplace_back("stop_daemon"); }
 
   static api::Sandbox made(const api::SandboxSpec& spec) {
@@ -223,11 +231,38 @@ TEST_F(Actions, UpPrintsOneDocumentWithJson) {
   EXPECT_EQ(api::decode_sandbox(out).name, "web");
 }
 
+TEST_F(Actions, UpTakesLimitsFromFlagsAndManifest) {
+  write("mvm.toml",
+        "name = \"web\"\n[limits]\nwall_clock = \"5s\"\npids = 7\ndisk = \"64M\"\n"
+        "[sandbox]\nttl = \"1h\"\nretention = \"2h\"\n");
+  EXPECT_EQ(run({"up", "--ttl", "30s", "--output-limit", "1M", "--idle-timeout", "10s"}), 0);
+  const api::SandboxSpec& spec = daemon.created.at(0);
+  EXPECT_EQ(spec.limits, (api::Limits{5'000, 7, 1 << 20, 30'000, 10'000, 7'200'000}));
+  EXPECT_EQ(spec.disk, uint64_t{64} << 20);
+}
+
+TEST_F(Actions, KernelsAreListedImportedAndRemoved) {
+  daemon.kernel_list = {{"tuned", "/k", uint64_t{3} << 20, 2, true}, {"debian", "/d", 1, 0, false}};
+  EXPECT_EQ(run({"kernel", "ls"}), 0);
+  EXPECT_EQ(out,
+            "NAME    SIZE   MODULES  DEFAULT\n"
+            "tuned   3 MiB  2        yes\n"
+            "debian  1 B    0        -\n");
+  EXPECT_EQ(run({"kernel", "ls", "-q"}), 0);
+  EXPECT_EQ(out, "tuned\ndebian\n");
+  EXPECT_EQ(run({"kernel", "import", ".", "--default"}), 0);
+  EXPECT_EQ(out, "kernel tuned: 3 MiB, 2 modules, the default\n");
+  EXPECT_EQ(run({"kernel", "rm", "-f", "tuned", "debian"}), 0);
+  EXPECT_EQ(daemon.calls.size(), 3U);
+  EXPECT_EQ(daemon.calls.back(), "remove_kernel debian force");
+  EXPECT_THAT(failure({"kernel", "import", "./nothing"}), HasSubstr("there is no"));
+}
+
 TEST_F(Actions, PsPrintsATable) {
   run({"up", "web", "--cpus", "2"});
   run({"up", "db"});
   daemon.by_name.at("db").state = api::SandboxState::Crashed;
-  daemon.by_name.at("db").end = api::End{"panic", "Kernel panic"};
+  daemon.by_name.at("db").end = api::End{proto::EndReason::Panic, "Kernel panic"};
   daemon.by_name.at("db").ended_at = "2026-01-02T03:04:35Z";
   EXPECT_EQ(run({"ps"}), 0);
   EXPECT_EQ(out,

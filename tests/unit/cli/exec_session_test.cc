@@ -82,6 +82,10 @@ class Peer {
   void end(const proto::ExecResult& result) {
     send(stream_, FrameType::End, proto::encode_ok(result.encode()));
   }
+  void end_sandbox(proto::EndReason reason) {
+    send(stream_, FrameType::End,
+         proto::encode_error({Kind::Unavailable, "the sandbox has ended", reason}));
+  }
   void fail(Kind kind, std::string message) {
     send(stream_, FrameType::End, proto::encode_error({kind, std::move(message)}));
   }
@@ -124,6 +128,9 @@ class ExecSession : public testing::Test {
     failure.clear();
     try {
       code = run_session(console, std::move(ours), plan);
+    } catch (const SandboxEnded& error) {
+      failure = error.message();
+      code = exit_code_of(error.reason());
     } catch (const Error& error) {
       failure = error.message();
     }
@@ -156,6 +163,34 @@ class StandardInput {
  private:
   int before_;
 };
+
+TEST_F(ExecSession, SandboxThatEndsFirstGivesTheCodeOfItsReason) {
+  using proto::EndReason;
+  const std::vector<std::pair<EndReason, int>> codes = {
+      {EndReason::TimeLimit, 124}, {EndReason::IdleTimeout, 124}, {EndReason::OutOfMemory, 137},
+      {EndReason::Killed, 137},    {EndReason::Panic, 125},       {EndReason::Exited, 125}};
+  for (const auto& [reason, code] : codes) {
+    EXPECT_EQ(run([reason = reason](Peer& sandbox) {
+                sandbox.greet();
+                sandbox.end_sandbox(reason);
+              }),
+              code);
+    EXPECT_EQ(failure, "the sandbox has ended");
+  }
+}
+
+TEST_F(ExecSession, JsonTellsThatTheSandboxEndedFirst) {
+  plan.json = true;
+  plan.keep = 100;
+  EXPECT_EQ(run([](Peer& sandbox) {
+              sandbox.greet();
+              sandbox.out("so far");
+              sandbox.end_sandbox(proto::EndReason::TimeLimit);
+            }),
+            124);
+  EXPECT_THAT(out, HasSubstr(R"("sandbox_end":"time_limit")"));
+  EXPECT_THAT(out, HasSubstr(R"("stdout":"so far")"));
+}
 
 TEST_F(ExecSession, KeepsTheStreamsApartAndGivesTheExitCode) {
   const int code = run([](Peer& sandbox) {

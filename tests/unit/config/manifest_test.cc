@@ -22,6 +22,15 @@ std::vector<std::string> complaints(std::string_view text) {
   return out;
 }
 
+TEST(Manifest, OneSettingUnderTwoSpellingsIsRefused) {
+  EXPECT_EQ(parse_manifest("[limits]\ndisk = \"64M\"\n").settings.disk, uint64_t{64} << 20);
+  const Parsed both = parse_manifest("disk = \"1G\"\n[limits]\ndisk = \"64M\"\n");
+  ASSERT_EQ(both.complaints.size(), 1U);
+  EXPECT_EQ(both.complaints[0].text("f"),
+            "f:3:1: 'limits.disk' is the same setting as another line here; write it once, as "
+            "'disk'");
+}
+
 TEST(Manifest, GivesTypedSettings) {
   const Parsed parsed = parse_manifest(R"(
 name = "agent-sandbox"

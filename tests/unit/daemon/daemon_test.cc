@@ -24,6 +24,7 @@
 namespace mvm::daemon {
 
 using api::SandboxState;
+using proto::EndReason;
 using std::chrono::milliseconds;
 
 // One daemon on a thread, as the role runs it.
@@ -146,7 +147,7 @@ TEST_F(DaemonTest, SandboxLivesAndEnds) {
 
   const auto stopped = client()->stop(made.id, {});  // by id as well as by name
   EXPECT_EQ(stopped.state, SandboxState::Stopped);
-  EXPECT_EQ(stopped.end, (api::End{"stopped", ""}));
+  EXPECT_EQ(stopped.end, (api::End{EndReason::Stopped, ""}));
   EXPECT_EQ(stopped.ended_at, "2023-11-14T22:13:20.123Z");
   EXPECT_TRUE(client()->sandboxes(false).empty());
   EXPECT_EQ(client()->sandboxes(true).size(), 1U);
@@ -236,7 +237,8 @@ TEST_F(DaemonTest, FailedStartTellsWhy) {
   start();
   const Error error = error_of([&] { client()->create(spec("web", "failed")); });
   EXPECT_NE(error.message().find("the host has no KVM"), std::string::npos) << error.message();
-  EXPECT_EQ(client()->sandbox("web").end, (api::End{"start_failed", "the host has no KVM"}));
+  EXPECT_EQ(client()->sandbox("web").end,
+            (api::End{EndReason::StartFailed, "the host has no KVM"}));
 }
 
 TEST_F(DaemonTest, SandboxProcessThatEndsAtOnceLeavesNothing) {
@@ -271,15 +273,175 @@ TEST_F(DaemonTest, CrashIsSeenAndNamed) {
   ASSERT_EQ(::kill(static_cast<pid_t>(made.sandbox_pid), SIGKILL), 0);
   ASSERT_TRUE(reaches("web", SandboxState::Crashed));
   const auto sandbox = client()->sandbox("web");
-  EXPECT_EQ(sandbox.end->reason, "crashed");
+  EXPECT_EQ(sandbox.end->reason, EndReason::Crashed);
   EXPECT_NE(sandbox.end->detail.find("SIGKILL"), std::string::npos);
+  EXPECT_NE(sandbox.end->detail.find("process " + std::to_string(made.sandbox_pid)),
+            std::string::npos);
+}
+
+TEST_F(DaemonTest, EphemeralSandboxThatCrashedSaysSoToWhoKnowsItsId) {
+  start();
+  auto ephemeral = spec("once");
+  ephemeral.ephemeral = true;
+  const auto made = client()->create(ephemeral);
+  ASSERT_EQ(::kill(static_cast<pid_t>(made.sandbox_pid), SIGKILL), 0);
+  ASSERT_TRUE(eventually([&] { return client()->sandboxes(true).empty(); }));
+  const auto gone = client()->sandbox(made.id);
+  EXPECT_EQ(gone.state, SandboxState::Crashed);
+  EXPECT_EQ(gone.end->reason, EndReason::Crashed);
+  EXPECT_EQ(error_of([&] { client()->sandbox("once"); }).kind(), Kind::NotFound);
+  EXPECT_EQ(error_of([&] { client()->remove(made.id, true); }).kind(), Kind::NotFound);
+}
+
+TEST_F(DaemonTest, LimitsAreKeptAndWhatIsLeftIsTold) {
+  start();
+  auto limited = spec("web");
+  limited.limits = {1'000, 7, 4096, 60'000, 40'000, 0};
+  client()->create(limited);
+  auto shown = client()->sandbox("web");
+  EXPECT_EQ(shown.limits, limited.limits);
+  EXPECT_EQ(shown.ttl_left_ms, 30'000U);  // as the fake sandbox has it
+  EXPECT_EQ(shown.idle_left_ms, 10'000U);
+  restart();
+  EXPECT_EQ(client()->sandbox("web").limits, limited.limits);
+  client()->stop("web", {});
+  shown = client()->sandbox("web");
+  EXPECT_EQ(shown.ttl_left_ms, std::nullopt);
+  auto endless = spec("endless");
+  endless.limits.ttl_ms = api::kMaxLimitMs + 1;
+  const Error error = error_of([&] { client()->create(endless); });
+  EXPECT_NE(error.message().find("sandbox.limits.ttl_ms"), std::string::npos) << error.message();
+}
+
+TEST_F(DaemonTest, EndedSandboxGoesAfterItsRetention) {
+  start();
+  auto brief = spec("brief");
+  brief.limits.retention_ms = 1;
+  const auto made = client()->create(brief);
+  auto lasting = spec("lasting");
+  lasting.limits.retention_ms = api::kMaxLimitMs;
+  client()->create(lasting);
+  client()->stop("lasting", {});
+  EXPECT_GT(client()->sandbox("lasting").retention_left_ms.value_or(0), 0U);
+  client()->stop("brief", {});
+  ASSERT_TRUE(eventually([&] { return !sys::exists(paths_.sandbox_data(made.id)); }));
+  EXPECT_EQ(client()->sandboxes(true).size(), 1U);
+}
+
+TEST_F(DaemonTest, RetentionHoldsAcrossARestart) {
+  start();
+  auto brief = spec("brief");
+  brief.limits.retention_ms = 1;
+  const auto made = client()->create(brief);
+  daemon_.reset();
+  const auto process = sys::open_process(static_cast<pid_t>(made.sandbox_pid));
+  sys::signal_process(process->get(), SIGKILL);
+  ::waitpid(static_cast<pid_t>(made.sandbox_pid), nullptr, 0);
+  start();
+  EXPECT_TRUE(eventually([&] { return client()->sandboxes(true).empty(); }));
+}
+
+TEST_F(DaemonTest, EnvironmentThatNoCommandCouldTakeIsRefusedAtOnce) {
+  start();
+  auto full = spec("full");
+  full.env["A"] = std::string(30'000, 'a');
+  full.env["B"] = std::string(18'000, 'b');
+  EXPECT_EQ(client()->create(full).state, SandboxState::Running);
+  // It used to be sent, and failed as "message too long" on a socket.
+  for (char name = 'C'; name <= 'F'; ++name) {
+    auto more = full;
+    more.name = "more";
+    for (char each = 'C'; each <= name; ++each)
+      more.env[std::string(1, each)] = std::string(20'000, 'x');
+    const Error error = error_of([&] { client()->create(more); });
+    EXPECT_EQ(error.kind(), Kind::Invalid);
+    EXPECT_NE(error.message().find("sandbox.env"), std::string::npos) << error.message();
+  }
+  EXPECT_EQ(client()->sandboxes(true).size(), 1U);
+}
+
+// ---- the queue of starts
+
+class DaemonQueueTest : public DaemonTest {
+ protected:
+  // Its creation is under way beside us.
+  bool comes_to_wait(const std::string& name) const {
+    return eventually([&] {
+      for (const auto& sandbox : client()->sandboxes(false))
+        if (sandbox.name == name && sandbox.state == SandboxState::Queued) return true;
+      return false;
+    });
+  }
+  void start_one_at_a_time() {
+    auto narrow = options();
+    narrow.starts_at_once = 1;
+    daemon_ = std::make_unique<Running>(std::move(narrow));
+    // Holds the one turn until it is removed.
+    auto never = spec("first", "never");
+    never.wait = false;
+    client()->create(never);
+  }
+};
+
+TEST_F(DaemonQueueTest, StartBeyondTheBoundWaitsForItsTurn) {
+  start_one_at_a_time();
+  std::thread second([&] { client()->create(spec("second")); });
+  EXPECT_TRUE(comes_to_wait("second"));
+  EXPECT_EQ(client()->sandboxes(false).size(), 2U);
+  client()->remove("first", true);
+  second.join();
+  EXPECT_EQ(client()->sandbox("second").state, SandboxState::Running);
+}
+
+TEST_F(DaemonQueueTest, QueuedOneCanBeStoppedAndLeavesNothing) {
+  start_one_at_a_time();
+  Error told(Kind::Internal, "none");
+  std::thread second([&] { told = error_of([&] { client()->create(spec("second")); }); });
+  EXPECT_TRUE(comes_to_wait("second"));
+  client()->stop("second", {});
+  second.join();
+  EXPECT_EQ(told.kind(), Kind::Conflict);
+  EXPECT_NE(told.message().find("stopped while it waited"), std::string::npos) << told.message();
+  EXPECT_EQ(client()->sandboxes(true).size(), 1U);
+  EXPECT_EQ(sys::list_directory(paths_.sandboxes_dir()).size(), 1U);
+}
+
+TEST_F(DaemonQueueTest, DaemonThatStopsDoesNotWaitForTheQueue) {
+  start_one_at_a_time();
+  Error told(Kind::Internal, "none");
+  std::thread second([&] { told = error_of([&] { client()->create(spec("second")); }); });
+  EXPECT_TRUE(comes_to_wait("second"));
+  daemon_.reset();
+  second.join();
+  EXPECT_EQ(told.kind(), Kind::Unavailable) << told.message();
+  start();
+  EXPECT_EQ(client()->sandboxes(true).size(), 1U);
+}
+
+TEST_F(DaemonTest, FiftyCreationsAtOnceAllSucceed) {
+  auto narrow = options();
+  narrow.starts_at_once = 3;
+  daemon_ = std::make_unique<Running>(std::move(narrow));
+  std::array<std::string, 50> outcome;
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < outcome.size(); ++i)
+    threads.emplace_back([&, i] {
+      try {
+        client()->create(spec("n" + std::to_string(i)));
+      } catch (const Error& error) {
+        outcome[i] = error.message();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& each : outcome) EXPECT_EQ(each, "");
+  EXPECT_EQ(client()->sandboxes(false).size(), outcome.size());
 }
 
 TEST_F(DaemonTest, SandboxThatEndsByItselfIsStopped) {
   start();
   client()->create(spec("web", "quits"));
   ASSERT_TRUE(reaches("web", SandboxState::Stopped));
-  EXPECT_EQ(client()->sandbox("web").end->reason, "exited");
+  EXPECT_EQ(client()->sandbox("web").end->reason, EndReason::Exited);
 }
 
 TEST_F(DaemonTest, EphemeralSandboxLeavesNothing) {
@@ -296,7 +458,7 @@ TEST_F(DaemonTest, StubbornSandboxIsKilled) {
   client()->create(spec("web", "stubborn"));
   const auto stopped = client()->stop("web", {.grace_ms = 1, .kill = false});
   EXPECT_EQ(stopped.state, SandboxState::Stopped);
-  EXPECT_EQ(stopped.end->reason, "killed");
+  EXPECT_EQ(stopped.end->reason, EndReason::Killed);
 }
 
 TEST_F(DaemonTest, WithoutWaitingTheAnswerComesAtOnceAndTheStateFollows) {
@@ -321,7 +483,7 @@ TEST_F(DaemonTest, RestartedDaemonAdoptsWhatRunsAndSeesItsEnd) {
   restart();
   const auto after = client()->sandbox("web");
   EXPECT_EQ(after, before);
-  EXPECT_EQ(client()->stop("web", {}).end, (api::End{"stopped", ""}));
+  EXPECT_EQ(client()->stop("web", {}).end, (api::End{EndReason::Stopped, ""}));
 }
 
 TEST_F(DaemonTest, RestartedDaemonFindsHowSandboxesEndedMeanwhile) {
@@ -350,6 +512,37 @@ TEST_F(DaemonTest, RestartedDaemonRemovesOrphans) {
   start();
   EXPECT_FALSE(sys::exists(paths_.sandboxes_dir() + "/sb-orphan"));
   EXPECT_FALSE(sys::exists(paths_.sandboxes_runtime() + "/orphan"));
+  // And says so, this one and the next.
+  for (int i = 0; i < 2; ++i) {
+    const auto repair = client()->version().last_repair;
+    ASSERT_TRUE(repair);
+    EXPECT_EQ(repair->actions.size(), 2U);
+    EXPECT_NE(repair->actions[0].find("sb-orphan"), std::string::npos);
+    restart();
+  }
+}
+
+TEST_F(DaemonTest, KernelsAreInstalledListedAndGuarded) {
+  start();
+  EXPECT_FALSE(client()->version().last_repair);
+  const std::string source = temporary_.path() + "/other";
+  sys::make_directories(source);
+  sys::write_file_atomic(source + "/vmlinux", as_bytes("another"));
+  sys::write_file_atomic(source + "/bundle.json",
+                         as_bytes(R"({"name": "other", "image": "vmlinux", "modules": []})"));
+  const api::Kernel made = client()->import_kernel({source, true});
+  EXPECT_EQ(made.name, "other");
+  EXPECT_TRUE(made.is_default);
+  EXPECT_EQ(client()->kernels().size(), 2U);
+  EXPECT_EQ(client()->create(spec("web")).kernel, "other");
+  const Error used = error_of([&] { client()->remove_kernel("other", false); });
+  EXPECT_EQ(used.kind(), Kind::Conflict);
+  EXPECT_NE(used.message().find("web"), std::string::npos);
+  client()->remove("web", true);
+  client()->remove_kernel("other", false);
+  EXPECT_EQ(client()->kernels().size(), 1U);
+  EXPECT_EQ(error_of([&] { client()->remove_kernel("other", false); }).kind(), Kind::NotFound);
+  EXPECT_EQ(error_of([&] { client()->import_kernel({"relative", false}); }).kind(), Kind::Invalid);
 }
 
 TEST_F(DaemonTest, SecondDaemonIsRefused) {

@@ -96,6 +96,10 @@ class FakeSandbox {
       status.id = config_.id;
       status.name = config_.name;
       status.state = "running";
+      status.sandbox_pid = static_cast<uint32_t>(::getpid());
+      status.monitor_pid = 4242;
+      if (config_.ttl_ms != 0) status.ttl_left_ms = config_.ttl_ms / 2;
+      if (config_.idle_timeout_ms != 0) status.idle_left_ms = config_.idle_timeout_ms / 4;
       answer(client, stream, proto::encode_ok(status.encode()));
     } else if (verb == proto::kSandboxStopVerb && manner_ != "stubborn") {
       const auto asked = proto::StopRequest::decode(payload);

@@ -22,6 +22,11 @@ TEST(SandboxConfig, SurvivesARoundTrip) {
   config.env = {{"A", "1"}, {"B", "x=y"}};
   config.workdir = "/work";
   config.user = "1000:1000";
+  config.exec_timeout_ms = 1;
+  config.exec_output = 2;
+  config.exec_pids = 3;
+  config.ttl_ms = 4;
+  config.idle_timeout_ms = 5;
   const auto again = SandboxConfig::decode(config.encode());
   ASSERT_TRUE(again);
   EXPECT_EQ(again->encode(), config.encode());

@@ -53,10 +53,28 @@ TEST(Messages, RoundTrip) {
   expect_round_trip(SyncTimeRequest{1764432000000000000});
   expect_round_trip(StopRequest{true, milliseconds(10)});
   expect_round_trip(SandboxEnd{EndReason::Panic, "the guest's kernel panicked"});
-  SandboxStatus status{"sb-abc", "web", "running", 10, 11, 12, std::nullopt};
+  SandboxStatus status{"sb-abc", "web", "running", 10, 11, 12, {}, {}, std::nullopt};
+  expect_round_trip(status);
+  status.ttl_left_ms = 0;
+  status.idle_left_ms = 60'000;
   expect_round_trip(status);
   status.end = SandboxEnd{EndReason::Stopped, ""};
   expect_round_trip(status);
+}
+
+TEST(EndReason, EveryNameIsReadBackAndNoOther) {
+  for (int i = 0; i <= static_cast<int>(EndReason::OutOfMemory); ++i) {
+    const auto reason = static_cast<EndReason>(i);
+    EXPECT_EQ(end_reason_from_name(end_reason_name(reason)), reason);
+  }
+  EXPECT_EQ(end_reason_from_name("timelimit"), std::nullopt);
+}
+
+TEST(ErrorReply, SaysThatAndWhyTheSandboxEnded) {
+  const ErrorReply ended{Kind::Unavailable, "over", EndReason::TimeLimit};
+  EXPECT_EQ(End::decode(encode_error(ended))->error, ended);
+  const ErrorReply plain{Kind::NotFound, "no such command"};
+  EXPECT_EQ(End::decode(encode_error(plain))->error, plain);
 }
 
 TEST(Messages, SkipUnknownFields) {

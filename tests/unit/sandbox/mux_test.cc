@@ -74,7 +74,8 @@ class MuxTest : public testing::Test {
   MuxTest()
       : mux_(loop_, config_,
              {[this](Asker asker, ByteView) { askers_.push_back(asker); }, [this] { ++ready_; },
-              [this](AgentLoss, const std::string& why) { lost_ = why; }, [this] { ++empty_; }}) {}
+              [this](AgentLoss, const std::string& why) { lost_ = why; }, [this] { ++empty_; },
+              [this](bool in_use) { uses_.push_back(in_use); }}) {}
 
   Peer client() {
     auto [ours, theirs] = sys::socket_pair(sys::SocketType::Stream);
@@ -106,9 +107,77 @@ class MuxTest : public testing::Test {
   std::vector<Asker> askers_;
   int ready_ = 0;
   int empty_ = 0;
+  std::vector<bool> uses_;
   std::string lost_;
   Mux mux_;
 };
+
+TEST_F(MuxTest, RequestAsksForLessThanTheSandboxsLimitsNeverForMore) {
+  config_.exec_timeout_ms = 5'000;
+  config_.exec_output = 100;
+  Peer guest = agent();
+  guest.greet("agent");
+  Peer user = client();
+  const auto passed_on = [&](uint32_t stream, int64_t timeout, uint64_t output) {
+    proto::ExecRequest request;
+    request.argv = {"true"};
+    request.timeout = std::chrono::milliseconds(timeout);
+    request.max_output = output;
+    user.send(stream, FrameType::Request, request.encode());
+    const auto merged = proto::ExecRequest::decode(guest.next(loop_)->payload);
+    return std::pair(merged->timeout.count(), merged->max_output);
+  };
+  EXPECT_EQ(passed_on(1, 0, 0), std::pair(int64_t{5'000}, uint64_t{100}));
+  EXPECT_EQ(passed_on(2, 10, 7), std::pair(int64_t{10}, uint64_t{7}));
+  EXPECT_EQ(passed_on(3, 10'000, 1'000), std::pair(int64_t{5'000}, uint64_t{100}));
+}
+
+TEST_F(MuxTest, UseIsACommandUnderWayAndNoQuestionToTheSandbox) {
+  Peer guest = agent();
+  guest.greet("agent");
+  Peer user = client();
+  user.send(1, FrameType::Request, proto::encode_request(proto::kSandboxStatusVerb));
+  settle();
+  EXPECT_TRUE(uses_.empty());
+  user.send(2, FrameType::Request, exec());
+  user.send(3, FrameType::Request, exec());
+  const auto request = guest.next(loop_);
+  settle();
+  EXPECT_EQ(uses_, std::vector<bool>{true});
+  guest.send(request->stream, FrameType::End, proto::encode_ok());
+  settle();
+  EXPECT_EQ(uses_, std::vector<bool>{true});
+  user.hang_up();
+  settle();
+  EXPECT_EQ(uses_, (std::vector<bool>{true, false}));
+  // What does not decode is no use of it.
+  Peer other = client();
+  other.send(1, FrameType::Request, as_bytes("nonsense"));
+  settle();
+  EXPECT_EQ(uses_, (std::vector<bool>{true, false}));
+}
+
+TEST_F(MuxTest, CommandsEndWithTheReasonAndQuestionsStay) {
+  Peer guest = agent();
+  guest.greet("agent");
+  Peer user = client();
+  user.send(1, FrameType::Request, proto::encode_request(proto::kSandboxWaitVerb));
+  user.send(2, FrameType::Request, exec());
+  const auto request = guest.next(loop_);
+  mux_.end_commands({Kind::Unavailable, "over", proto::EndReason::TimeLimit});
+  const auto end = user.next(loop_);
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->stream, 2U);
+  EXPECT_EQ(proto::End::decode(end->payload)->error->sandbox_end, proto::EndReason::TimeLimit);
+  EXPECT_FALSE(mux_.in_use());
+  // What the agent still says on it goes nowhere, and is no fault.
+  guest.send(request->stream, FrameType::Stdout, as_bytes("late"));
+  guest.send(request->stream, FrameType::End, proto::encode_ok());
+  settle();
+  EXPECT_EQ(lost_, "");
+  mux_.answer(askers_.at(0), proto::encode_ok());
+  EXPECT_EQ(user.next(loop_)->stream, 1U);
+}
 
 TEST_F(MuxTest, CarriesAStreamBothWaysUnderItsTwoNumbers) {
   config_.env = {{"A", "default"}, {"B", "default"}};

@@ -1,0 +1,299 @@
+// What the daemon does when the system lets it down: each operation is run again and again, and
+// each time another one of its system calls fails, or is the daemon's last.
+//
+// All of them take a while; by default every test takes as many as fit a unit test, spread evenly
+// from an offset that is drawn anew each time (MVM_FAULT_SEED repeats a run). MVM_FAULTS=all takes
+// each one.
+
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "mvm/base/text.h"
+#include "mvm/sys/error.h"
+
+#include "world.h"
+
+namespace mvm::faults {
+
+static api::SandboxSpec spec(const std::string& name) {
+  api::SandboxSpec spec;
+  spec.name = name;
+  spec.image = "base";
+  spec.memory = api::kMinMemory;
+  spec.disk = api::kMinDisk;
+  return spec;
+}
+
+static std::optional<api::SandboxState> state_of(World& world, const std::string& name) {
+  for (const api::Sandbox& sandbox : world.client()->sandboxes(true))
+    if (sandbox.name == name) return sandbox.state;
+  return std::nullopt;
+}
+
+static bool has_image(World& world, const std::string& name) {
+  for (const api::Image& image : world.client()->images())
+    if (image.name == name) return true;
+  return false;
+}
+
+static void remove_sandbox(World& world) {
+  if (state_of(world, "web")) world.client()->remove("web", true);
+}
+static void have_running(World& world) {
+  const auto state = state_of(world, "web");
+  if (state == api::SandboxState::Running) return;
+  remove_sandbox(world);
+  world.client()->create(spec("web"));
+}
+static void have_stopped(World& world) {
+  have_running(world);
+  world.client()->stop("web", {});
+}
+static void remove_tools(World& world) {
+  if (has_image(world, "tools:latest")) world.client()->remove_image("tools", true);
+}
+static void import_tools(World& world) {
+  world.client()->import_image({world.folder() + "/root", "tools"}, {});
+}
+static void have_tools(World& world) {
+  remove_tools(world);
+  import_tools(world);
+}
+static void remove_kernel(World& world) {
+  for (const api::Kernel& kernel : world.client()->kernels())
+    if (kernel.name == "other") world.client()->remove_kernel("other", true);
+}
+static void import_kernel(World& world) {
+  const std::string source = world.folder() + "/kernel";
+  sys::make_directories(source);
+  sys::write_file_atomic(source + "/vmlinux", as_bytes("another"));
+  sys::write_file_atomic(source + "/bundle.json",
+                         as_bytes(R"({"name": "other", "image": "vmlinux", "modules": []})"));
+  world.client()->import_kernel({source, false});
+}
+
+struct Operation {
+  const char* name;
+  std::function<void(World&)> before;
+  std::function<void(World&)> act;
+  std::function<void(World&)> after;  // back to where it began, also when it failed
+};
+
+static std::vector<Operation> operations() {
+  return {
+      {"create", remove_sandbox, [](World& world) { world.client()->create(spec("web")); },
+       remove_sandbox},
+      {"start", have_stopped, [](World& world) { world.client()->start("web", {}); },
+       remove_sandbox},
+      {"stop", have_running, [](World& world) { world.client()->stop("web", {}); }, remove_sandbox},
+      {"remove", have_stopped, [](World& world) { world.client()->remove("web", false); },
+       remove_sandbox},
+      {"import", remove_tools, import_tools, remove_tools},
+      {"remove image", have_tools,
+       [](World& world) { world.client()->remove_image("tools", false); }, remove_tools},
+      {"import kernel", remove_kernel, import_kernel, remove_kernel},
+  };
+}
+
+// Which calls of an operation a test takes: 1, 2, … or a sample of them.
+class Calls {
+ public:
+  explicit Calls(int step) {
+    const char* all = std::getenv("MVM_FAULTS");
+    step_ = all != nullptr && std::string_view(all) == "all" ? 1 : step;
+    const char* seed = std::getenv("MVM_FAULT_SEED");
+    seed_ = seed != nullptr ? static_cast<unsigned>(std::atoi(seed)) : std::random_device{}();
+    std::printf("MVM_FAULT_SEED=%u, every %d. call\n", seed_, step_);
+    random_.seed(seed_);
+  }
+  int first() { return 1 + static_cast<int>(random_() % static_cast<unsigned>(step_)); }
+  int step() const { return step_; }
+
+ private:
+  int step_ = 1;
+  unsigned seed_ = 0;
+  std::mt19937 random_;
+};
+
+static std::string act_and_tell(World& world, const Operation& operation) {
+  try {
+    operation.act(world);
+    return "";
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
+static std::string fault_name(const testing::TestParamInfo<int>& parameter) {
+  switch (parameter.param) {
+    case ENOSPC:
+      return "ENOSPC";
+    case EMFILE:
+      return "EMFILE";
+    case ENOMEM:
+      return "ENOMEM";
+    case EINTR:
+      return "EINTR";
+    default:
+      return "SIGKILL";
+  }
+}
+
+class Faults : public testing::TestWithParam<int> {};
+
+TEST_P(Faults, OfOneCallAreOneErrorAndLeaveNothing) {
+  const int error = GetParam();
+  World world;
+  ASSERT_TRUE(world.start()) << world.last_words();
+  Calls calls(7);
+  int fired = 0;
+  for (const Operation& operation : operations()) {
+    operation.before(world);
+    operation.after(world);
+    const size_t descriptors = world.open_descriptors();
+    for (int n = calls.first();; n += calls.step()) {
+      SCOPED_TRACE(std::string(operation.name) + ", call " + std::to_string(n) + ": " +
+                   sys::errno_text(error));
+      operation.before(world);
+      world.arm(n, error);
+      const std::string told = act_and_tell(world, operation);
+      const bool happened = world.disarm();
+      ASSERT_TRUE(world.daemon_lives()) << told << "\n" << world.last_words();
+      if (!happened || error == EINTR) {
+        EXPECT_EQ(told, "");
+      }
+      EXPECT_EQ(told.find('\n'), std::string::npos) << told;
+      ASSERT_EQ(world.complaints(), "") << told;
+      operation.after(world);
+      ASSERT_EQ(world.complaints(), "") << told;
+      for (int tries = 0; world.open_descriptors() > descriptors && tries < 20'000; ++tries)
+        ::usleep(100);
+      ASSERT_LE(world.open_descriptors(), descriptors) << told;
+      if (!happened) break;
+      ++fired;
+    }
+  }
+  std::printf("%d calls failed with: %s\n", fired, sys::errno_text(error).c_str());
+  EXPECT_GT(fired, 20);
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, Faults, testing::Values(ENOSPC, EMFILE, ENOMEM, EINTR), fault_name);
+
+TEST(Kill, AtAnyCallOfAnyOperationIsRepairedByTheNextStart) {
+  World world;
+  ASSERT_TRUE(world.start()) << world.last_words();
+  Calls calls(7);
+  int killed = 0;
+  int repaired = 0;
+  for (const Operation& operation : operations()) {
+    for (int n = calls.first();; n += calls.step()) {
+      SCOPED_TRACE(std::string(operation.name) + ", call " + std::to_string(n));
+      operation.before(world);
+      world.arm(n, kKill);
+      const std::string told = act_and_tell(world, operation);
+      if (!world.disarm()) {
+        EXPECT_EQ(told, "");
+        operation.after(world);
+        break;
+      }
+      ++killed;
+      while (world.daemon_lives()) ::usleep(100);
+      ASSERT_TRUE(world.start()) << world.last_words();
+      ASSERT_EQ(world.complaints(), "") << told;
+      repaired += world.last_words().find("repaired") != std::string::npos ? 1 : 0;
+      operation.after(world);
+      ASSERT_EQ(world.complaints(), "") << told;
+    }
+  }
+  std::printf("killed %d times; %d starts had something to repair\n", killed, repaired);
+  EXPECT_GT(killed, 30);
+  EXPECT_GT(repaired, 0);
+  const auto version = world.client()->version();
+  ASSERT_TRUE(version.last_repair);
+  EXPECT_FALSE(version.last_repair->actions.empty());
+}
+
+// The sandboxes go on, whatever the daemon's start runs into, and the next start finds them.
+class StartFaults : public testing::TestWithParam<int> {};
+
+TEST_P(StartFaults, LoseNoSandbox) {
+  World world;
+  ASSERT_TRUE(world.start()) << world.last_words();
+  have_stopped(world);
+  const auto running = world.client()->create(spec("runs"));
+  Calls calls(5);
+  int fired = 0;
+  for (int n = calls.first();; n += calls.step()) {
+    SCOPED_TRACE("call " + std::to_string(n));
+    world.kill_daemon();
+    // Something to repair, so that this is disturbed as well.
+    sys::make_directories(world.paths().sandboxes_dir() + "/sb-orphan/deep");
+    world.arm(n, GetParam());
+    const bool serves = world.start();
+    const bool happened = world.disarm();
+    if (!serves) {
+      EXPECT_TRUE(happened);
+      if (GetParam() != kKill) {
+        EXPECT_NE(world.last_words(), "");
+      }
+      EXPECT_NE(GetParam(), EINTR) << world.last_words();
+      ASSERT_TRUE(world.start()) << world.last_words();
+    }
+    ASSERT_EQ(world.complaints(), "");
+    const auto after = world.client()->sandbox("runs");
+    ASSERT_EQ(after.state, api::SandboxState::Running) << world.last_words();
+    ASSERT_EQ(after.sandbox_pid, running.sandbox_pid);
+    ASSERT_EQ(world.client()->sandboxes(true).size(), 2U);
+    if (!happened) break;
+    ++fired;
+  }
+  std::printf("%d starts were disturbed\n", fired);
+  EXPECT_GT(fired, 3);
+  world.client()->remove("runs", true);
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, StartFaults, testing::Values(ENOSPC, EMFILE, ENOMEM, EINTR, kKill),
+                         fault_name);
+
+static uint64_t resident_kib(pid_t pid) {
+  const std::string status = sys::read_text_file("/proc/" + std::to_string(pid) + "/status", 65536);
+  const size_t at = status.find("VmRSS:");
+  return std::strtoull(status.c_str() + at + 6, nullptr, 10);
+}
+
+TEST(Cycles, LeaveNothingBehind) {
+  const char* text = std::getenv("MVM_CYCLES");
+  const int cycles = text != nullptr ? std::atoi(text) : 100;
+  World world;
+  ASSERT_TRUE(world.start()) << world.last_words();
+  const auto cycle = [&] {
+    world.client()->create(spec("web"));
+    world.client()->remove("web", true);
+  };
+  // Until caches and pools have the size they keep.
+  for (int i = 0; i < cycles / 2; ++i) cycle();
+  ASSERT_EQ(world.complaints(), "");
+  const size_t descriptors = world.open_descriptors();
+  const std::string mounts = sys::read_text_file("/proc/self/mounts", size_t{1} << 20);
+  const uint64_t before = resident_kib(world.daemon_pid());
+  for (int i = 0; i < cycles; ++i) cycle();
+  EXPECT_EQ(world.complaints(), "");
+  for (int tries = 0; world.open_descriptors() > descriptors && tries < 20'000; ++tries)
+    ::usleep(100);
+  EXPECT_LE(world.open_descriptors(), descriptors);
+  EXPECT_EQ(sys::read_text_file("/proc/self/mounts", size_t{1} << 20), mounts);
+  const uint64_t after = resident_kib(world.daemon_pid());
+  std::printf("%d cycles: %llu KiB, then %llu KiB resident\n", cycles,
+              static_cast<unsigned long long>(before), static_cast<unsigned long long>(after));
+#if !defined(__SANITIZE_ADDRESS__)  // which keeps what was freed, to catch its use
+  EXPECT_LE(after, before + 1024 + static_cast<uint64_t>(cycles) / 2);
+#endif
+}
+
+}
