@@ -65,10 +65,13 @@ std::vector<Pair> env_of(const Arguments& arguments, const Variable& variable) {
 config::Settings settings_of(const Arguments& arguments) {
   config::Settings settings;
   for (const config::Key& key : config::keys()) {
-    if (!key.flag.starts_with("--") || key.type == config::Type::TextTable ||
-        key.type == config::Type::Boolean)
-      continue;
-    const auto text = arguments.value(key.flag.substr(2));
+    if (!key.flag.starts_with("--") || key.type == config::Type::TextTable) continue;
+    const std::string_view name = key.flag.substr(2);
+    std::optional<std::string> text;
+    if (key.type != config::Type::Boolean)
+      text = arguments.value(name);
+    else if (arguments.flag(name))
+      text = "true";
     if (!text) continue;
     if (const auto complaint = config::set_from_text(key, *text, settings))
       wrong(arguments, std::string(key.flag) + " " + *complaint);

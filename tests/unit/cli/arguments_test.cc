@@ -260,6 +260,14 @@ TEST(Up, DecidesNothingByItself) {
   EXPECT_EQ(up_options(parsed({"up"}), no_variable), UpOptions{});
 }
 
+TEST(Up, AFlagWithoutAValueSetsItsKey) {
+  EXPECT_EQ(up_options(parsed({"up", "--huge-pages"}), no_variable).flags.huge_pages, true);
+  EXPECT_EQ(up_options(parsed({"up", "--rm"}), no_variable).flags.ephemeral, true);
+  const auto none = up_options(parsed({"up", "--watchdog", "30s"}), no_variable).flags;
+  EXPECT_EQ(none.huge_pages, std::nullopt);
+  EXPECT_EQ(none.watchdog_ms, 30'000U);
+}
+
 TEST(Up, RangesAreTheSchemas) {
   const auto up_error = [](const Words& words) {
     return usage_error([&] { up_options(parsed(words), no_variable); });
