@@ -2,6 +2,8 @@
 
 #include <sys/epoll.h>
 
+#include "mvm/base/error.h"
+
 namespace mvm::daemon {
 
 static constexpr std::chrono::milliseconds kRetry{100};

@@ -167,9 +167,10 @@ Child spawn(const SpawnOptions& options) {
   int pipe_ends[2];
   check(::pipe2(pipe_ends, O_CLOEXEC), "making a pipe");
   Fd report_read(pipe_ends[0]);
+  Fd report_low(pipe_ends[1]);
   // Above the targets too: a target number must not overwrite it.
-  Fd report_write(check(::fcntl(pipe_ends[1], F_DUPFD_CLOEXEC, highest + 1), "making a pipe"));
-  ::close(pipe_ends[1]);
+  Fd report_write(check(::fcntl(report_low.get(), F_DUPFD_CLOEXEC, highest + 1), "making a pipe"));
+  report_low.reset();
 
   Child child = clone_process(options, starting);
   if (!child) {
