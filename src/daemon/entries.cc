@@ -410,7 +410,7 @@ void Daemon::Impl::conclude(const EntryPtr& entry, const std::string& without_re
       if (departed_.size() > kMaxDeparted) departed_.pop_front();
     }
     forget(entry, ended);
-    sys::remove_tree(options_.paths.sandbox_data(before.id));
+    discard(before.id);
   } else {
     transition(entry, ended);
     expire_later(snapshot(entry));
@@ -456,7 +456,19 @@ void Daemon::Impl::erase(const EntryPtr& entry) {
   options_.cgroups.remove(record.id);
   sys::remove_tree(options_.paths.sandbox_runtime(record.name()));
   forget(entry);
-  sys::remove_tree(options_.paths.sandbox_data(record.id));
+  discard(record.id);
+}
+
+// The files of a sandbox without a record. What cannot be removed stays for the next start.
+void Daemon::Impl::discard(const std::string& id) {
+  for (int tries = 1;; ++tries) {
+    try {
+      return sys::remove_tree(options_.paths.sandbox_data(id));
+    } catch (const Error& error) {
+      if (tries < 3) continue;
+      return log_.error("removing files failed", {{"id", id}, {"why", error.message()}});
+    }
+  }
 }
 
 // The caller holds the operation lock. Returns when it has ended.

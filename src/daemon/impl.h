@@ -122,6 +122,7 @@ class Daemon::Impl final : public api::Service {
   void kill(const EntryPtr& entry, const std::string& why);
   void stop_entry(const EntryPtr& entry, const api::StopRequest& request);
   void erase(const EntryPtr& entry);
+  void discard(const std::string& id);
   void on_end(const std::string& id, std::optional<sys::ExitStatus> status);
   void conclude(const EntryPtr& entry, const std::string& without_record);
   std::optional<api::Sandbox> departed(const std::string& id) const;

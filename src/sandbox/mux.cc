@@ -183,6 +183,7 @@ static T bounded(T asked, T bound) {
 static void apply_limits(const proto::SandboxConfig& config, proto::ExecRequest& exec) {
   exec.timeout = bounded(exec.timeout, std::chrono::milliseconds(config.exec_timeout_ms));
   exec.max_output = bounded(exec.max_output, config.exec_output);
+  exec.limits.processes = bounded<uint64_t>(exec.limits.processes, config.exec_pids);
 }
 
 std::optional<Bytes> Mux::with_defaults(ByteView request) const {

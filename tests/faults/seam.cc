@@ -106,8 +106,14 @@ long __wrap_syscall(long number, ...) {
 }
 
 MVM_SEAM(ssize_t, read, (int fd, void* data, size_t size), (fd, data, size), -1, EINTR, ENOMEM)
-MVM_SEAM(ssize_t, write, (int fd, const void* data, size_t size), (fd, data, size), -1, EINTR,
-         ENOSPC)
+ssize_t __real_write(int fd, const void* data, size_t size);
+ssize_t __wrap_write(int fd, const void* data, size_t size) {
+  // An eventfd or a socket knows no full disk.
+  struct stat status{};
+  const bool file = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+  if (file ? fails({EINTR, ENOSPC}) : fails({EINTR})) return -1;
+  return __real_write(fd, data, size);
+}
 MVM_SEAM(ssize_t, pread, (int fd, void* data, size_t size, off_t at), (fd, data, size, at), -1,
          EINTR, ENOMEM)
 MVM_SEAM(ssize_t, pwrite, (int fd, const void* data, size_t size, off_t at), (fd, data, size, at),

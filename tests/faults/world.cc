@@ -150,8 +150,13 @@ std::string World::complaints() {
     for (const pid_t pid : pids) complain("  recorded is " + std::to_string(pid));
   }
   const auto compare = [&](const std::string& folder, const std::set<std::string>& expected) {
-    const auto have = sys::list_directory(folder);
-    if (std::set<std::string>(have.begin(), have.end()) == expected) return;
+    std::vector<std::string> have;
+    // What could not be removed at once is removed soon.
+    const bool fits = eventually([&] {
+      have = sys::list_directory(folder);
+      return std::set<std::string>(have.begin(), have.end()) == expected;
+    });
+    if (fits) return;
     complain(folder + " holds what it should not, or lacks what it should hold:");
     for (const std::string& name : have) complain("  " + name);
   };
