@@ -45,8 +45,8 @@ class Device {
   virtual std::span<const uint16_t> queue_sizes() const noexcept = 0;
   // The configuration space as the driver reads it.
   virtual ByteView config() const noexcept = 0;
-  // A driver's write to it, at any offset and of 1, 2, 4 or 8 bytes. Few devices have a field that a
-  // driver may write.
+  // A driver's write to it, at any offset and of 1, 2, 4 or 8 bytes. Few devices have a field that
+  // a driver may write.
   virtual void write_config(uint64_t /*offset*/, ByteView /*data*/) noexcept {}
 
   // The driver is ready. `queues` stays valid until reset().
