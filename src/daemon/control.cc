@@ -87,6 +87,13 @@ void SandboxControl::ready(std::chrono::milliseconds limit) const {
   ask(proto::encode_request(proto::kSandboxReadyVerb), limit);
 }
 
+proto::SandboxStatus SandboxControl::status(std::chrono::milliseconds limit) const {
+  const Bytes result = ask(proto::encode_request(proto::kSandboxStatusVerb), limit);
+  const auto status = proto::SandboxStatus::decode(result);
+  if (!status) throw Error(Kind::Internal, "the sandbox does not speak the protocol");
+  return *status;
+}
+
 void SandboxControl::stop(const proto::StopRequest& request,
                           std::chrono::milliseconds limit) const {
   ask(request.encode(), limit);

@@ -19,6 +19,8 @@ class SandboxControl {
   // Returns once commands can run. Throws what the sandbox answered when it ended first,
   // Error{Timeout} after `limit`, Error{Unavailable} when it does not answer or we are interrupted.
   void ready(std::chrono::milliseconds limit) const;
+  // Its process numbers are those of its own pid namespace.
+  proto::SandboxStatus status(std::chrono::milliseconds limit) const;
   // Asks it to end and waits until it has; the same errors.
   void stop(const proto::StopRequest& request, std::chrono::milliseconds limit) const;
 
