@@ -5,7 +5,7 @@ _mvm_offer() {
     images) COMPREPLY=($(compgen -W "$(mvm image ls --quiet 2>/dev/null)" -- "$2"));;
     files) COMPREPLY=($(compgen -f -- "$2"));;
     shells) COMPREPLY=($(compgen -W 'bash zsh fish' -- "$2"));;
-    commands) COMPREPLY=($(compgen -W 'init up run exec shell cp logs ps inspect down rm image doctor config daemon completion version help' -- "$2"));;
+    commands) COMPREPLY=($(compgen -W 'init up run exec shell cp logs ps inspect stats down rm fs image kernel doctor config daemon completion version help' -- "$2"));;
   esac
 }
 _mvm() {
@@ -21,33 +21,51 @@ _mvm() {
     daemon) if [[ $COMP_CWORD -eq 2 && $current != -* ]]; then
         COMPREPLY=($(compgen -W 'status stop' -- "$current")); return
       fi;;
+    fs) if [[ $COMP_CWORD -eq 2 && $current != -* ]]; then
+        COMPREPLY=($(compgen -W 'read write stat ls mkdir mv rm watch' -- "$current")); return
+      fi;;
     image) if [[ $COMP_CWORD -eq 2 && $current != -* ]]; then
         COMPREPLY=($(compgen -W 'import ls inspect rm' -- "$current")); return
       fi;;
+    kernel) if [[ $COMP_CWORD -eq 2 && $current != -* ]]; then
+        COMPREPLY=($(compgen -W 'import ls rm' -- "$current")); return
+      fi;;
   esac
-  case "$command" in config|daemon|image) [[ ${COMP_WORDS[2]} == -* ]] || command+=" ${COMP_WORDS[2]}";; esac
+  case "$command" in config|daemon|fs|image|kernel) [[ ${COMP_WORDS[2]} == -* ]] || command+=" ${COMP_WORDS[2]}";; esac
   case "$previous" in
     --env-file|--file) _mvm_offer files "$current"; return;;
     --image) _mvm_offer images "$current"; return;;
-    --boot-timeout|--cpus|--disk-bandwidth|--disk-iops|--disk-size|--env|--grace|--hostname|--kernel|--label|--max-output|--mem|--memory|--name|--only|--timeout|--user|--workdir) _mvm_offer nothing "$current"; return;;
+    --boot-timeout|--count|--cpu-limit|--cpus|--disk-bandwidth|--disk-iops|--disk-size|--env|--grace|--group-add|--hostname|--idle-timeout|--kernel|--label|--length|--limit|--max-output|--mem|--memory|--memory-limit|--mode|--name|--offset|--only|--output-limit|--pids-limit|--profile|--retention|--rlimit|--root|--timeout|--ttl|--ulimit|--user|--wall-clock|--watchdog|--workdir) _mvm_offer nothing "$current"; return;;
     --name) _mvm_offer sandboxes "$current"; return;;
   esac
   case "$command" in
     'init') flags='--image --force --help' offer=nothing;;
-    'up') flags='--file --image --kernel --cpus --memory --disk-size --disk-bandwidth --disk-iops --hostname --label --boot-timeout --env --env-file --workdir --user --rm --name --quiet --json --help' offer=sandboxes;;
-    'run') flags='--interactive --tty --timeout --max-output --env --env-file --workdir --user --kernel --cpus --memory --disk-size --disk-bandwidth --disk-iops --hostname --label --boot-timeout --name --rm --quiet --json --help' offer=images;;
-    'exec') flags='--interactive --tty --timeout --max-output --detach --env --env-file --workdir --user --name --json --help' offer=sandboxes;;
+    'up') flags='--file --image --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --idle-timeout --retention --wall-clock --pids-limit --output-limit --env --env-file --workdir --user --rm --name --quiet --json --help' offer=sandboxes;;
+    'run') flags='--interactive --tty --timeout --max-output --rlimit --memory-limit --pids-limit --cpu-limit --group-add --env --env-file --workdir --user --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --name --rm --quiet --json --help' offer=images;;
+    'exec') flags='--interactive --tty --timeout --max-output --rlimit --memory-limit --pids-limit --cpu-limit --group-add --detach --env --env-file --workdir --user --name --json --help' offer=sandboxes;;
     'shell') flags='--env --env-file --workdir --user --name --help' offer=sandboxes;;
     'cp') flags='--parents --follow-link --user --quiet --json --help' offer=files;;
     'logs') flags='--follow --name --help' offer=sandboxes;;
     'ps'|'ls') flags='--all --quiet --label --json --help' offer=nothing;;
     'inspect') flags='--name --json --help' offer=sandboxes;;
+    'stats') flags='--name --json --help' offer=sandboxes;;
     'down'|'stop') flags='--grace --kill --rm --name --quiet --json --help' offer=sandboxes;;
     'rm') flags='--force --name --quiet --help' offer=sandboxes;;
+    'fs read'|'fs cat') flags='--offset --length --root --help' offer=nothing;;
+    'fs write') flags='--offset --append --new --limit --sync --mode --user --root --json --help' offer=nothing;;
+    'fs stat') flags='--follow-link --root --json --help' offer=nothing;;
+    'fs ls'|'fs list') flags='--long --limit --root --json --help' offer=nothing;;
+    'fs mkdir') flags='--parents --mode --user --root --help' offer=nothing;;
+    'fs mv') flags='--no-replace --root --help' offer=nothing;;
+    'fs rm') flags='--recursive --root --json --help' offer=nothing;;
+    'fs watch') flags='--count --root --json --help' offer=nothing;;
     'image import') flags='--name --quiet --json --help' offer=files;;
     'image ls'|'image list') flags='--quiet --json --help' offer=nothing;;
     'image inspect') flags='--json --help' offer=images;;
     'image rm') flags='--force --quiet --help' offer=images;;
+    'kernel import') flags='--default --quiet --json --help' offer=files;;
+    'kernel ls'|'kernel list') flags='--quiet --json --help' offer=nothing;;
+    'kernel rm') flags='--force --quiet --help' offer=nothing;;
     'doctor') flags='--only --json --help' offer=nothing;;
     'config validate') flags='--json --help' offer=files;;
     'config show') flags='--json --help' offer=files;;
