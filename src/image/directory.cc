@@ -126,8 +126,11 @@ class DirectoryReader {
   // place must not make us wait.
   static sys::Fd open_same(int directory, const std::string& name, const struct stat& status,
                            const std::string& shown, int flags) {
-    const int raw = ::openat(directory, name.c_str(),
-                             flags | O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    const int all = flags | O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
+    int raw = -1;
+    do {
+      raw = ::openat(directory, name.c_str(), all);
+    } while (raw < 0 && errno == EINTR);
     if (raw < 0 && (errno == ENOENT || errno == ELOOP || errno == ENOTDIR)) changed(shown);
     if (raw < 0 && errno == EACCES)
       throw Error(Kind::Denied, shown +

@@ -115,7 +115,7 @@ std::set<pid_t> World::sandbox_processes() const {
       const std::string stat = sys::read_text_file("/proc/" + name + "/stat", 4096);
       const size_t end = stat.rfind(')');
       const pid_t parent = std::stoi(stat.substr(end + 4));
-      if (words.ends_with(expected) && (parent == ::getpid() || parent == daemon_.pid()))
+      if (words.find(expected) != words.npos && (parent == ::getpid() || parent == daemon_.pid()))
         found.insert(std::stoi(name));
     } catch (const Error&) {
       continue;  // gone meanwhile

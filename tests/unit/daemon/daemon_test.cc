@@ -318,7 +318,7 @@ TEST_F(DaemonTest, EndedSandboxGoesAfterItsRetention) {
   auto brief = spec("brief");
   brief.limits.retention_ms = 1;
   const auto made = client()->create(brief);
-  auto lasting = spec("lasting");
+  auto lasting = spec("lasting", "today");
   lasting.limits.retention_ms = api::kMaxLimitMs;
   client()->create(lasting);
   client()->stop("lasting", {});

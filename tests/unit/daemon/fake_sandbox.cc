@@ -1,5 +1,6 @@
 #include "fake_sandbox.h"
 
+#include <chrono>
 #include <list>
 #include <string>
 #include <vector>
@@ -69,8 +70,12 @@ class FakeSandbox {
   }
 
   int end(const std::string& reason, const std::string& detail) {
+    const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
+                         std::chrono::system_clock::now().time_since_epoch())
+                         .count();
+    const int64_t ended_at = manner_ == "today" ? now : 1'700'000'000'123;
     const std::string json = R"({"reason":")" + reason + R"(","detail":")" + detail +
-                             R"(","ended_at_unix_ms":1700000000123})";
+                             R"(","ended_at_unix_ms":)" + std::to_string(ended_at) + "}";
     const sys::Fd file =
         sys::open_at(fd(proto::SandboxFd::Data), "exit.json", O_WRONLY | O_CREAT | O_EXCL);
     sys::write_all(file.get(), as_bytes(json));
