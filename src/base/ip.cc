@@ -25,7 +25,8 @@ std::optional<IpAddress> IpAddress::parse(std::string_view text) {
 
 static std::string v6_text(std::span<const uint8_t> bytes) {
   std::array<unsigned, 8> groups{};
-  for (size_t i = 0; i < groups.size(); ++i) groups[i] = unsigned{bytes[2 * i]} << 8 | bytes[2 * i + 1];
+  for (size_t i = 0; i < groups.size(); ++i)
+    groups[i] = unsigned{bytes[2 * i]} << 8 | bytes[2 * i + 1];
   // The longest run of two or more zero groups, the first of equals (RFC 5952 §4.2).
   size_t run_at = groups.size();
   size_t run_length = 1;
