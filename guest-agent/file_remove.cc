@@ -100,11 +100,12 @@ class Remove final : public Stream {
 
   void step() {
     DIR* const directory = levels_.back().directory.get();
+    const int fd = sys::check(::dirfd(directory), "emptying a directory");
     const dirent* found = ::readdir(directory);
     if (found == nullptr) return leave();
     const std::string name = found->d_name;
     if (name == "." || name == "..") return;
-    if (!remove_plain(::dirfd(directory), name, true)) enter(::dirfd(directory), name);
+    if (!remove_plain(fd, name, true)) enter(fd, name);
   }
 
   // The directory has been read to its end. It may have got new entries, or a file system that
@@ -112,8 +113,9 @@ class Remove final : public Stream {
   void leave() {
     const Level level = std::move(levels_.back());
     levels_.pop_back();
-    const int parent =
-        levels_.empty() ? top_.directory.get() : ::dirfd(levels_.back().directory.get());
+    const int parent = levels_.empty() ? top_.directory.get()
+                                       : sys::check(::dirfd(levels_.back().directory.get()),
+                                                    "emptying a directory");
     if (!remove_plain(parent, level.name, true)) enter(parent, level.name);
   }
 

@@ -32,6 +32,8 @@ class Channel {
   // Queues one frame, and writes what the socket takes.
   void send(uint32_t stream, proto::FrameType type, ByteView payload = {});
   size_t queued() const { return out_.size() - sent_; }
+  // What came was no frame: why it was closed, when it was.
+  bool broke_protocol() const { return static_cast<bool>(decoder_.fault()); }
   // While paused nothing is read from the peer, so it feels back-pressure.
   void pause_reading(bool paused);
   // Ends the connection once everything queued is written.

@@ -257,7 +257,12 @@ void Mux::set_agent(sys::Fd fd) {
       *loop_, std::move(fd),
       Channel::Handlers{
           [this](const Frame& frame) { on_agent_frame(frame); },
-          [this] { lose_agent(AgentLoss::Ended, "the connection to the guest's agent ended"); },
+          [this] {
+            if (agent_->broke_protocol())
+              lose_agent(AgentLoss::BrokeProtocol, "the guest's agent does not speak the protocol");
+            else
+              lose_agent(AgentLoss::Ended, "the connection to the guest's agent ended");
+          },
           [this] { throttle_clients(); }});
   agent_->send(proto::kConnectionStream, FrameType::Hello, hello("sandbox"));
 }
