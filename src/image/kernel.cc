@@ -174,7 +174,9 @@ static void point_default_at(const store::Paths& paths, const std::string& name)
   const std::string fresh =
       paths.kernels_dir() + "/" + crypto::random_id(std::string(kTemporary), 12);
   sys::check(::symlink(name.c_str(), fresh.c_str()), "making " + fresh);
+  ScopeExit undo([&] { ::unlink(fresh.c_str()); });
   sys::check(::rename(fresh.c_str(), link.c_str()), "renaming to " + link);
+  undo.release();
 }
 
 KernelBundle install_kernel(const store::Paths& paths, const std::string& directory,
