@@ -257,7 +257,14 @@ void Daemon::Impl::launch(const EntryPtr& entry, const store::Image& image,
   }
   // Before it runs: whatever becomes of it from here on is seen, also that it cannot be spoken to.
   supervisor_->watch(record.id, held.take());
-  held.release();
+  try {
+    while_doing("starting sandbox " + record.name(), [&] { held.release(); });
+  } catch (const Error& error) {
+    // It waits for a word that does not come. Whoever is told of the failure finds it ended.
+    kill(entry, error.message());
+    await_end(entry, kKillLimit);
+    throw;
+  }
   log_.info("sandbox started", {{"name", record.name()}, {"id", record.id}, {"pid", int64_t{pid}}});
 }
 
@@ -461,13 +468,10 @@ void Daemon::Impl::erase(const EntryPtr& entry) {
 
 // The files of a sandbox without a record. What cannot be removed stays for the next start.
 void Daemon::Impl::discard(const std::string& id) {
-  for (int tries = 1;; ++tries) {
-    try {
-      return sys::remove_tree(options_.paths.sandbox_data(id));
-    } catch (const Error& error) {
-      if (tries < 3) continue;
-      return log_.error("removing files failed", {{"id", id}, {"why", error.message()}});
-    }
+  try {
+    sys::remove_tree(options_.paths.sandbox_data(id));
+  } catch (const Error& error) {
+    log_.error("removing files failed", {{"id", id}, {"why", error.message()}});
   }
 }
 

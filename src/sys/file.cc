@@ -186,7 +186,21 @@ static void remove_at(int directory, const std::string& name, const std::string&
     throw SystemError(errno, "removing " + shown);
 }
 
-void remove_tree(const std::string& path) { remove_at(AT_FDCWD, path, path); }
+// Descriptors and memory are short for moments, a process that ends may still have put something
+// in, and half a tree is of no use to anybody.
+static bool is_passing(int failure) {
+  return failure == EMFILE || failure == ENFILE || failure == ENOMEM || failure == ENOTEMPTY;
+}
+
+void remove_tree(const std::string& path) {
+  for (int tries = 1;; ++tries) {
+    try {
+      return remove_at(AT_FDCWD, path, path);
+    } catch (const SystemError& error) {
+      if (tries == 3 || !is_passing(error.errno_value())) throw;
+    }
+  }
+}
 
 void remove_file(const std::string& path) {
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) throw SystemError(errno, "removing " + path);

@@ -47,7 +47,8 @@ void sync_directory(const std::string& path);
 
 // mkdir -p; what it makes gets `mode`. An existing last component must be a directory.
 void make_directories(const std::string& path, unsigned mode = 0700);
-// Removes the tree below and including `path` without following symbolic links. Absent is fine.
+// Removes the tree below and including `path` without following symbolic links. Absent is fine. A
+// lack of descriptors or memory, or what others put in meanwhile, is a failure the third time.
 void remove_tree(const std::string& path);
 void remove_file(const std::string& path);                         // absent is fine
 void rename_file(const std::string& from, const std::string& to);  // replaces `to`
