@@ -186,7 +186,6 @@ KernelBundle install_kernel(const store::Paths& paths, const std::string& direct
   store::ensure_private_directory(paths.kernels_dir());
   const std::string fresh =
       paths.kernels_dir() + "/" + crypto::random_id(std::string(kTemporary), 12);
-  sys::make_directories(fresh);
   ScopeExit undo([&] {
     try {
       sys::remove_tree(fresh);
@@ -194,6 +193,7 @@ KernelBundle install_kernel(const store::Paths& paths, const std::string& direct
       // The error that brought us here is the one to report.
     }
   });
+  sys::make_directories(fresh);
   std::vector<std::string> files = source.modules;
   files.push_back(source.image);
   for (const std::string& file : files) {
