@@ -16,7 +16,6 @@ struct Plan {
   std::atomic<pid_t> victim;   // the process whose calls count; its children's do not
   std::atomic<int> countdown;  // the call that brings it to 0 is it; 0 and below: not armed
   std::atomic<int> error;      // errno to fail with; kKill: SIGKILL instead
-  std::atomic<int> fired;      // 1 once it happened
   std::atomic<int> calls;      // counted since it was armed, for the curious
 };
 inline constexpr int kKill = -1;

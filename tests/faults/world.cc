@@ -62,7 +62,17 @@ bool World::start() {
   options.env = {"PATH=/usr/bin:/bin"};
   options.fds = {{nothing.get(), 0}, {nothing.get(), 1}, {log.get(), 2}, {plan_fd_.get(), 3}};
   daemon_ = sys::spawn(options);
-  return eventually([this] { return !daemon_lives() || client() != nullptr; }) && daemon_lives();
+  return eventually([this] { return !daemon_lives() || answers(); }) && daemon_lives();
+}
+
+// To connect is not enough: a start may fail after it has begun to listen.
+bool World::answers() const {
+  try {
+    const auto connection = client();
+    return connection && connection->version().pid == daemon_.pid();
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 void World::kill_daemon() {
@@ -82,7 +92,6 @@ std::unique_ptr<api::Client> World::client() const {
 }
 
 void World::arm(int n, int error) {
-  plan_->fired = 0;
   plan_->calls = 0;
   plan_->error = error;
   plan_->victim = daemon_lives() ? daemon_.pid() : 0;
@@ -90,8 +99,8 @@ void World::arm(int n, int error) {
 }
 
 bool World::disarm() {
-  plan_->countdown = 0;
-  return plan_->fired != 0;
+  // Not by a mark that the call makes: it may be on its way between the two.
+  return plan_->countdown.exchange(0) <= 0;
 }
 
 void World::reap() {
@@ -127,27 +136,28 @@ std::set<pid_t> World::sandbox_processes() const {
 std::string World::complaints() {
   std::string out;
   const auto complain = [&](const std::string& what) { out += what + "\n"; };
-  const auto all = client()->sandboxes(true);
+  std::vector<api::Sandbox> all;
   std::set<pid_t> pids;
-  std::set<std::string> ids;
-  std::set<std::string> names;
-  for (const api::Sandbox& sandbox : all) {
-    ids.insert(sandbox.id);
-    if (!is_live(sandbox.state)) {
-      if (!sandbox.end) complain(sandbox.name + " has ended for no reason");
-      continue;
-    }
-    names.insert(sandbox.name);
-    pids.insert(static_cast<pid_t>(sandbox.sandbox_pid));
-  }
-  // What ends by itself needs a moment: a held process whose daemon died.
+  // What ends by itself needs a moment, and so does its record: a held process whose daemon died.
   if (!eventually([&] {
         reap();
+        all = client()->sandboxes(true);
+        pids.clear();
+        for (const api::Sandbox& sandbox : all)
+          if (is_live(sandbox.state)) pids.insert(static_cast<pid_t>(sandbox.sandbox_pid));
         return sandbox_processes() == pids;
       })) {
     complain("the sandbox processes are not those of the records:");
     for (const pid_t pid : sandbox_processes()) complain("  there is " + std::to_string(pid));
     for (const pid_t pid : pids) complain("  recorded is " + std::to_string(pid));
+  }
+  std::set<std::string> ids;
+  std::set<std::string> names;
+  for (const api::Sandbox& sandbox : all) {
+    ids.insert(sandbox.id);
+    if (is_live(sandbox.state)) names.insert(sandbox.name);
+    if (!is_live(sandbox.state) && !sandbox.end)
+      complain(sandbox.name + " has ended for no reason");
   }
   const auto compare = [&](const std::string& folder, const std::set<std::string>& expected) {
     std::vector<std::string> have;

@@ -45,6 +45,7 @@ class World {
   size_t open_descriptors() const;
 
  private:
+  bool answers() const;
   void reap();
   std::set<pid_t> sandbox_processes() const;
 
