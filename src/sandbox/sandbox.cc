@@ -429,11 +429,9 @@ void Sandbox::Impl::record_boot(const proto::MonitorEvent& stats) {
 
 void Sandbox::Impl::on_monitor_exit(sys::ExitStatus status) {
   if (!verdict_) {
-    std::string detail =
-        "the monitor (process " + std::to_string(monitor_->pid()) + ") was " + status.text();
-    if (status.signal == 0)
-      detail = "the monitor (process " + std::to_string(monitor_->pid()) +
-               ") ended without a word: " + status.text();
+    // Without its number: the one that we know is of our own pid namespace, and nobody else's.
+    std::string detail = "the monitor was " + status.text();
+    if (status.signal == 0) detail = "the monitor ended without a word: " + status.text();
     if (!monitor_->fault().empty())
       detail = "the monitor was killed: " + monitor_->fault();
     else if (status.signal == SIGKILL)

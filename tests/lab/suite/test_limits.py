@@ -78,7 +78,7 @@ def test_killed_processes_are_named():
             shown = sandbox_json("victim")
             equal((shown["state"], shown["end"]["reason"]), ("crashed", "crashed"))
             has(shown["end"]["detail"], "SIGKILL")
-            has(shown["end"]["detail"], str(pids[which]))
+            has(shown["end"]["detail"], "the monitor" if which == "monitor" else f"process {pids[which]}")
             _, err = command.communicate(timeout=60)
             equal(command.returncode, 125, repr(err))
             has(err.decode(), "SIGKILL")
