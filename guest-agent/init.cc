@@ -335,7 +335,7 @@ void end_machine(PowerAction action, const System* system) {
     ::mount(nullptr, &kLayer[1], nullptr, MS_REMOUNT | MS_RDONLY | MS_NODEV | MS_NOATIME, nullptr);
   ::reboot(action == PowerAction::Off ? RB_POWER_OFF : RB_AUTOBOOT);
   // A machine that cannot power off can at least stop.
-  ::reboot(RB_HALT_SYSTEM);
+  ::reboot(static_cast<int>(RB_HALT_SYSTEM));
   while (true) ::pause();
 }
 
