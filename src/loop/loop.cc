@@ -151,12 +151,14 @@ void Loop::run_once(std::chrono::milliseconds timeout) {
   run_timers();
   for (int i = 0; i < count; ++i) {
     const auto& event = events.at(static_cast<size_t>(i));
-    if (event.data.u64 == kWakeToken) {
+    // Copied: the kernel's struct is packed, so a reference to its field is misaligned.
+    const uint64_t token = event.data.u64;
+    if (token == kWakeToken) {
       sys::drain_event(wake_.get());
       run_posted();
       continue;
     }
-    const auto found = entries_.find(event.data.u64);
+    const auto found = entries_.find(token);
     if (found == entries_.end()) continue;  // dropped by an earlier handler of this batch
     const auto handler = found->second.handler;
     (*handler)(event.events);
