@@ -50,6 +50,12 @@ class Runner {
     buffer_ = static_cast<std::byte*>(memory);
     std::memset(buffer_, 0x5a, load.piece * load.depth);
   }
+  ~Runner() {
+    ::syscall(SYS_io_destroy, context_);
+    std::free(buffer_);
+  }
+  Runner(const Runner&) = delete;
+  Runner& operator=(const Runner&) = delete;
 
   void run(uint64_t offset, uint64_t size, uint64_t count) {
     std::mt19937_64 random(1);
