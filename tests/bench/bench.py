@@ -64,7 +64,7 @@ def main():
             print(json.dumps(row))
         else:
             shown = "none" if value is None else f"{value:.4g}"
-            print(f"{name:24} {shown:>10} {row['unit']:6} {kind.replace("_", " "):8} {bound:<6} {verdict}")
+            print(f"{name:24} {shown:>10} {row['unit']:6} {kind.replace('_', ' '):8} {bound:<6} {verdict}")
     return 1 if short else 0
 
 
