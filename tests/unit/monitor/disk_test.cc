@@ -102,7 +102,7 @@ class DiskTest : public testing::Test {
     };
     while (!take()) {
       driver->set_used_event(seen);
-      std::atomic_thread_fence(std::memory_order_seq_cst);
+      test::full_fence();
       if (take()) return;
       pollfd entry{slot->irq_fd(), POLLIN, 0};
       ASSERT_EQ(::poll(&entry, 1, 20'000), 1) << "no interrupt";

@@ -95,16 +95,6 @@ TEST(Driver, ReadsADiskThroughTheTransportAndAgainAfterReset) {
   }
 }
 
-// As in the device: it orders accesses that are atomic anyway.
-void full_fence() {
-#pragma GCC diagnostic push
-#if defined(__SANITIZE_THREAD__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wtsan"
-#endif
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-#pragma GCC diagnostic pop
-}
-
 // Driver and device on two threads, each asleep until the other wakes it, and each waking the other
 // only when the event index says so. One wake-up lost at any of the races and the test never ends
 // (its time limit ends it); one too early and the counts differ.
@@ -158,7 +148,7 @@ void race(Features features) {
       ++sent;
     }
     memory::store_u16(avail + 2, published, std::memory_order_release);
-    full_fence();
+    test::full_fence();
     const uint16_t event = memory::load_u16(used + 4 + 8 * kSize, std::memory_order_relaxed);
     const bool wanted =
         event_index ? static_cast<uint16_t>(published - event - 1) <
@@ -171,7 +161,7 @@ void race(Features features) {
     const uint32_t seen = interrupts.load();
     // Ask for an interrupt at the next used buffer, then look once more.
     memory::store_u16(avail + 4 + 2 * kSize, reaped, std::memory_order_relaxed);
-    full_fence();
+    test::full_fence();
     const uint16_t now = memory::load_u16(used + 2, std::memory_order_acquire);
     if (now == reaped) {
       interrupts.wait(seen);
