@@ -1,7 +1,9 @@
 #pragma once
 // The parts of a proxy, put together.
 
-#include "mvm/egress/proxy.h"
+#include "dns_service.h"
+#include "flow_table.h"
+#include "refused_packets.h"
 
 namespace mvm::egress {
 
@@ -9,19 +11,22 @@ class Proxy::Engine {
  public:
   Engine(loop::Loop& loop, net::GuestNetwork network, Settings settings, EventSink sink);
   void set_policy(policy::Policy policy, Mode mode);
-  Counters counters() const { return counters_; }
+  Counters counters() const;
   void reset();
   void stop_accepting();
 
  private:
-  void refuse_waiting();
-
-  loop::Loop& loop_;
-  net::GuestNetwork network_;
-  Settings settings_;
-  EventSink sink_;
+  // Each part uses those above it, and is gone before them.
   Counters counters_;
-  loop::Watch accepts_;
+  Reporter reporter_;
+  Judge judge_;
+  PinTable pins_;
+  Resolver resolver_;
+  PipePool pipes_;
+  Meter meter_;
+  DnsService dns_;
+  RefusedPackets refused_;
+  FlowTable flows_;
 };
 
 }

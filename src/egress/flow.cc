@@ -1,0 +1,300 @@
+#include "flow.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "mvm/sys/error.h"
+
+#include "sockets.h"
+
+namespace mvm::egress {
+namespace {
+
+using namespace std::chrono_literals;
+using policy::Outcome;
+using policy::Reason;
+
+constexpr auto kHelloPatience = 10s;
+constexpr auto kIdle = 2h;  // RFC 5382 §5, what a NAT owes a connection
+constexpr auto kHalfClosedIdle = 5min;
+
+bool client_speaks_first(uint16_t port) noexcept {
+  constexpr uint16_t kPorts[] = {80, 443, 8000, 8080, 8443};
+  return std::ranges::find(kPorts, port) != std::end(kPorts);
+}
+
+Verdict denied(Reason reason) { return {{Outcome::Deny, reason, {}, false}}; }
+
+}
+
+Flow::Flow(FlowParts& parts, uint64_t id, sys::Fd guest, const Endpoint& to,
+           std::function<void()> ended)
+    : parts_(parts),
+      id_(id),
+      guest_(std::move(guest)),
+      to_(to),
+      ended_(std::move(ended)),
+      names_(parts.pins.names_of(to.address, parts.loop.now())),
+      holds_pin_(parts.pins.hold(to.address)) {}
+
+Flow::~Flow() {
+  if (holds_pin_) parts_.pins.release(to_.address);
+}
+
+policy::Request Flow::request() const {
+  policy::Request out;
+  out.host = host_;
+  out.address = to_.address;
+  out.port = to_.port;
+  return out;
+}
+
+// Several names may share the address: the connection may be meant for any of them that is
+// admitted.
+Verdict Flow::judge_connection() {
+  Verdict first;
+  for (const dns::Name& name : names_) {
+    host_ = name;
+    const Verdict verdict = parts_.judge.ask(request());
+    if (verdict.admitted && !verdict.audited) return verdict;
+    if (name == names_.front()) first = verdict;
+  }
+  host_.reset();
+  const Verdict bare = parts_.judge.ask(request());
+  if (names_.empty() || (bare.admitted && !bare.audited)) return bare;
+  host_ = names_.front();
+  return first;
+}
+
+void Flow::start() {
+  const Verdict verdict = judge_connection();
+  if (!verdict.admitted) return refuse(EventKind::Connect, request(), verdict);
+  prepare_stream(guest_.get());
+  speaks_first_ = client_speaks_first(to_.port) || verdict.decision.inspect;
+  if (!speaks_first_) return dial();
+  stage_ = Stage::FirstBytes;
+  deadline_ = parts_.loop.after(kHelloPatience, [this] {
+    Verdict late = denied(Reason::TimedOut);
+    refuse(EventKind::Connect, request(), late);
+  });
+  wait_for_first_bytes();
+}
+
+void Flow::wait_for_first_bytes() {
+  watch_ = parts_.loop.watch(guest_.get(), EPOLLIN | EPOLLRDHUP,
+                             [this](uint32_t events) { look(events); });
+}
+
+void Flow::look(uint32_t events) {
+  if ((events & EPOLLERR) != 0) return end();
+  Peeked peeked = peek_first_bytes(guest_.get());
+  // Half a hello, and no more to come.
+  if (peeked.what == FirstBytes::None && (events & EPOLLRDHUP) != 0)
+    peeked.what = FirstBytes::Broken;
+  switch (peeked.what) {
+    case FirstBytes::None:
+      return;
+    case FirstBytes::Closed:
+    case FirstBytes::Other:
+      return take_other();
+    case FirstBytes::Failed:
+      return end();
+    case FirstBytes::Broken:
+      return refuse(EventKind::Tls, request(), denied(Reason::ProtocolUnsupported));
+    case FirstBytes::Tls:
+      return take_hello(peeked.hello);
+  }
+}
+
+Verdict Flow::judge_hello(const ClientHello& hello, policy::Request& request) const {
+  policy::Request bare = request;
+  bare.host.reset();
+  const Verdict by_address = parts_.judge.ask(bare);
+  if (by_address.admitted && !by_address.audited) {
+    // A range is open whatever is there; the name is only told.
+    request.host = hello.server_name;
+    return by_address;
+  }
+  request.server_name = hello.server_name;
+  if (!hello.server_name) {
+    Verdict verdict = parts_.judge.ask(request);
+    if (!verdict.admitted || verdict.audited) return verdict;
+    return denied(Reason::SniMismatch);
+  }
+  if (std::ranges::find(names_, *hello.server_name) != names_.end())
+    request.host = hello.server_name;
+  else if (!request.host)
+    request.host = hello.server_name;  // audited: nothing is known of the address
+  return parts_.judge.ask(request);
+}
+
+void Flow::take_hello(const ClientHello& hello) {
+  policy::Request asked = request();
+  const Verdict verdict = judge_hello(hello, asked);
+  if (!verdict.admitted) {
+    const bool name = verdict.decision.reason == Reason::SniMismatch;
+    return refuse(EventKind::Tls, asked, verdict,
+                  tls_alert(name ? Alert::UnrecognizedName : Alert::AccessDenied));
+  }
+  host_ = asked.host;
+  admit(EventKind::Tls, asked, verdict);
+}
+
+void Flow::take_other() {
+  const Verdict verdict = parts_.judge.ask(request());
+  admit(EventKind::Connect, request(), verdict);
+}
+
+void Flow::admit(EventKind kind, const policy::Request& asked, const Verdict& verdict) {
+  // Judged again: the policy may have changed since the connection was.
+  if (!verdict.admitted) return refuse(kind, asked, verdict);
+  if (verdict.decision.inspect) return refuse(kind, asked, denied(Reason::ProtocolUnsupported));
+  judged_ = true;
+  deadline_.reset();
+  Event event = Judge::describe(kind, asked, verdict);
+  event.flow = id_;
+  ++parts_.counters.flows;
+  told_ = true;
+  parts_.reporter.tell(event);
+  if (upstream_) return relay();
+  dial();
+}
+
+void Flow::refuse(EventKind kind, const policy::Request& asked, const Verdict& verdict,
+                  std::string message) {
+  ++parts_.counters.flows_refused;
+  Event event = Judge::describe(kind, asked, verdict);
+  event.flow = id_;
+  parts_.reporter.refuse(std::move(event));
+  if (message.empty()) {
+    reset_connection(std::move(guest_));
+    return finish();
+  }
+  stage_ = Stage::LastWords;
+  watch_.reset();
+  server_watch_.reset();
+  deadline_.reset();
+  upstream_.reset();
+  last_words_ = std::make_unique<LastWords>(parts_.loop, std::move(guest_), std::move(message),
+                                            [this] { finish(); });
+}
+
+void Flow::dial() {
+  stage_ = Stage::Dialing;
+  // What the client sends meanwhile waits in its socket; only that it is gone is told.
+  watch_ = parts_.loop.watch(guest_.get(), 0, [this](uint32_t) { end(); });
+  Dial::NeedMore need_more;
+  if (host_) need_more = [this] { add_addresses(); };
+  dial_ = std::make_unique<Dial>(
+      parts_.loop, to_, [this](Dial::Result result) { dialed(std::move(result)); },
+      std::move(need_more));
+}
+
+// The other addresses of the same name: the guest's own choice cannot know which family works here.
+void Flow::add_addresses() {
+  const auto waiting = std::make_shared<int>(2);
+  for (const auto type : {dns::RecordType::A, dns::RecordType::Aaaa})
+    parts_.resolver.resolve({*host_, type},
+                            [weak = std::weak_ptr(self_), waiting](const Answer& answer) {
+                              const auto self = weak.lock();
+                              if (!self || !(*self)->dial_) return;
+                              Flow& flow = **self;
+                              for (const dns::Record& record : answer.records) {
+                                policy::Request asked = flow.request();
+                                asked.address = record.address();
+                                if (asked.address && flow.parts_.judge.ask(asked).admitted)
+                                  flow.dial_->add({*asked.address, flow.to_.port});
+                              }
+                              if (--*waiting == 0) flow.dial_->no_more();
+                            });
+}
+
+void Flow::dialed(Dial::Result result) {
+  // It is on the call stack; it goes with the flow, or the next stage.
+  if (!result.socket) return end(Reason::UpstreamUnreachable, sys::errno_text(result.error));
+  upstream_ = std::move(result.socket);
+  prepare_stream(upstream_.get());
+  proceed();
+}
+
+void Flow::proceed() {
+  if (judged_) return relay();
+  stage_ = Stage::WaitForEither;
+  wait_for_first_bytes();
+  server_watch_ = parts_.loop.watch(upstream_.get(), EPOLLIN, [this](uint32_t) { take_other(); });
+}
+
+void Flow::relay() {
+  stage_ = Stage::Relaying;
+  watch_.reset();
+  server_watch_.reset();
+  dial_.reset();
+  relay_ = std::make_unique<Relay>(Relay::Parts{parts_.loop, parts_.pipes, parts_.meter},
+                                   std::move(guest_), std::move(upstream_), [this](Relay::End how) {
+                                     switch (how) {
+                                       case Relay::End::Closed:
+                                         return end();
+                                       case Relay::End::Reset:
+                                         return end(Reason::Allowed, "connection reset");
+                                       case Relay::End::Exhausted:
+                                         return end(Reason::ResourceExhausted,
+                                                    "the sandbox has used up its bytes");
+                                     }
+                                   });
+  relay_->start();
+}
+
+void Flow::reset(Reason reason) {
+  if (stage_ == Stage::Ended) return;
+  if (relay_) relay_->reset();
+  end(reason);
+}
+
+void Flow::end_if_idle() {
+  if (stage_ != Stage::Relaying) return;
+  const auto limit =
+      relay_->half_closed() ? std::chrono::seconds(kHalfClosedIdle) : std::chrono::seconds(kIdle);
+  if (parts_.loop.now() - relay_->last_use() > limit) reset(Reason::TimedOut);
+}
+
+void Flow::end(Reason reason, std::string detail) {
+  if (stage_ == Stage::Ended) return;
+  if (!told_ && stage_ != Stage::LastWords) {
+    // It was admitted as far as it came.
+    const Verdict verdict = parts_.judge.ask(request());
+    Event opened = Judge::describe(EventKind::Connect, request(), verdict);
+    opened.flow = id_;
+    ++parts_.counters.flows;
+    parts_.reporter.tell(opened);
+    told_ = true;
+  }
+  if (told_) {
+    Event event;
+    event.time = std::chrono::system_clock::now();
+    event.kind = EventKind::End;
+    event.flow = id_;
+    if (host_) event.host = host_->text();
+    event.address = to_.address;
+    event.port = to_.port;
+    event.outcome = Outcome::Allow;
+    event.reason = reason;
+    event.detail = std::move(detail);
+    if (relay_) event.sent = relay_->sent();
+    if (relay_) event.received = relay_->received();
+    parts_.reporter.tell(event);
+  }
+  if (guest_) reset_connection(std::move(guest_));
+  if (upstream_) reset_connection(std::move(upstream_));
+  finish();
+}
+
+void Flow::finish() {
+  stage_ = Stage::Ended;
+  watch_.reset();
+  server_watch_.reset();
+  deadline_.reset();
+  const auto ended = std::move(ended_);
+  ended();
+}
+
+}
