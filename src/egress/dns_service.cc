@@ -161,13 +161,13 @@ void DnsService::answer(const Pending& pending, const Answer& answer) {
     const dns::ExtendedError why{dns::kErrorNoReachableAuthority, "mvm: " + event.detail};
     return reply(dns::Rcode::ServFail, {}, &why);
   }
-  Verdict worst = pending.verdict;
+  Verdict first_shut;
   std::optional<IpAddress> shut;
-  const auto records = admit(pending, answer.records, worst, shut);
+  const auto records = admit(pending, answer.records, first_shut, shut);
   if (shut) {
     policy::Request request = pending.request();
     request.address = shut;
-    Event refused = Judge::describe(EventKind::Dns, request, worst);
+    Event refused = Judge::describe(EventKind::Dns, request, first_shut);
     refused.method = event.method;
     parts_.reporter.refuse(refused);
     const bool nothing_left = std::ranges::none_of(
@@ -184,8 +184,8 @@ void DnsService::answer(const Pending& pending, const Answer& answer) {
 }
 
 std::vector<dns::Record> DnsService::admit(const Pending& pending,
-                                           const std::vector<dns::Record>& records, Verdict& worst,
-                                           std::optional<IpAddress>& shut) {
+                                           const std::vector<dns::Record>& records,
+                                           Verdict& first_shut, std::optional<IpAddress>& shut) {
   std::vector<dns::Record> kept;
   for (const dns::Record& record : records) {
     if (const auto address = record.address()) {
@@ -194,9 +194,11 @@ std::vector<dns::Record> DnsService::admit(const Pending& pending,
       const Verdict verdict = parts_.judge.ask(request);
       const bool fits = verdict.admitted || verdict.decision.outcome == Outcome::Ask;
       if (!fits || !pin(pending.query.name, record)) {
-        worst = verdict;
-        if (fits) worst = {{Outcome::Deny, Reason::ResourceExhausted, {}, false}};
-        shut = address;
+        if (!shut) {
+          first_shut =
+              fits ? Verdict{{Outcome::Deny, Reason::ResourceExhausted, {}, false}} : verdict;
+          shut = address;
+        }
         continue;
       }
     }

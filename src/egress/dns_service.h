@@ -52,9 +52,10 @@ class DnsService {
   void serve(ByteView message, size_t limit, Reply reply);
   void refuse(const Pending& pending, const Event& event);
   void answer(const Pending& pending, const Answer& answer);
-  // The records that the guest may see; pins what it can connect to.
+  // The records that the guest may see; pins what it can connect to. `shut` is the first address
+  // that it may not see.
   std::vector<dns::Record> admit(const Pending& pending, const std::vector<dns::Record>& records,
-                                 Verdict& worst, std::optional<IpAddress>& shut);
+                                 Verdict& first_shut, std::optional<IpAddress>& shut);
   bool pin(const dns::Name& name, const dns::Record& record);
 
   Parts parts_;

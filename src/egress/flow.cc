@@ -81,6 +81,7 @@ void Flow::start() {
 }
 
 void Flow::wait_for_first_bytes() {
+  watch_.reset();  // a descriptor is watched once
   watch_ = parts_.loop.watch(guest_.get(), EPOLLIN | EPOLLRDHUP,
                              [this](uint32_t events) { look(events); });
 }
@@ -182,6 +183,7 @@ void Flow::refuse(EventKind kind, const policy::Request& asked, const Verdict& v
 void Flow::dial() {
   stage_ = Stage::Dialing;
   // What the client sends meanwhile waits in its socket; only that it is gone is told.
+  watch_.reset();
   watch_ = parts_.loop.watch(guest_.get(), 0, [this](uint32_t) { end(); });
   Dial::NeedMore need_more;
   if (host_) need_more = [this] { add_addresses(); };
