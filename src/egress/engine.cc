@@ -21,14 +21,16 @@ std::vector<Endpoint> resolvers_of(std::vector<Endpoint> given) {
 Proxy::Engine::Engine(loop::Loop& loop, net::GuestNetwork network, Settings settings,
                       EventSink sink)
     : reporter_(loop, std::move(sink)),
-      judge_(std::move(settings.policy), settings.mode),
+      judge_(settings.policy, settings.mode),
       pins_(std::move(network.pins)),
       resolver_(loop, resolvers_of(std::move(settings.resolvers))),
+      interception_(Interception::for_policy(settings)),
       meter_(settings.limits, counters_),
       dns_({loop, judge_, pins_, resolver_, reporter_, counters_}, std::move(network.dns_udp),
            std::move(network.dns_tcp), settings.limits.queries_per_second),
       refused_({loop, judge_, pins_, reporter_, counters_}, std::move(network.refused)),
-      flows_({loop, judge_, pins_, resolver_, reporter_, pipes_, meter_, counters_},
+      flows_({loop, judge_, pins_, resolver_, reporter_, pipes_, meter_, interception_.get(),
+              counters_},
              std::move(network.tcp), settings.limits) {
   pins_.open(judge_.open_ranges());
 }

@@ -3,6 +3,7 @@
 
 #include "dns_service.h"
 #include "flow_table.h"
+#include "interception.h"
 #include "refused_packets.h"
 
 namespace mvm::egress {
@@ -12,6 +13,7 @@ class Proxy::Engine {
   Engine(loop::Loop& loop, net::GuestNetwork network, Settings settings, EventSink sink);
   void set_policy(policy::Policy policy, Mode mode);
   Counters counters() const;
+  std::string authority_pem() const { return interception_ ? interception_->root_pem() : ""; }
   void reset();
   void stop_accepting();
 
@@ -22,6 +24,7 @@ class Proxy::Engine {
   Judge judge_;
   PinTable pins_;
   Resolver resolver_;
+  std::unique_ptr<Interception> interception_;
   PipePool pipes_;
   Meter meter_;
   DnsService dns_;

@@ -107,26 +107,26 @@ void Flow::look(uint32_t events) {
   }
 }
 
+// By the name that the client says it wants, if that is one that we gave this address for;
+// otherwise by the address, which a range may open whatever is there.
 Verdict Flow::judge_hello(const ClientHello& hello, policy::Request& request) const {
+  request.server_name = hello.server_name;
+  if (hello.server_name && std::ranges::find(names_, *hello.server_name) != names_.end()) {
+    request.host = hello.server_name;
+    return parts_.judge.ask(request);
+  }
   policy::Request bare = request;
   bare.host.reset();
   const Verdict by_address = parts_.judge.ask(bare);
   if (by_address.admitted && !by_address.audited) {
-    // A range is open whatever is there; the name is only told.
-    request.host = hello.server_name;
+    request.host = hello.server_name;  // only told
     return by_address;
   }
-  request.server_name = hello.server_name;
-  if (!hello.server_name) {
-    Verdict verdict = parts_.judge.ask(request);
-    if (!verdict.admitted || verdict.audited) return verdict;
-    return denied(Reason::SniMismatch);
-  }
-  if (std::ranges::find(names_, *hello.server_name) != names_.end())
-    request.host = hello.server_name;
-  else if (!request.host)
-    request.host = hello.server_name;  // audited: nothing is known of the address
-  return parts_.judge.ask(request);
+  // Audited: nothing is known of the address.
+  if (!request.host) request.host = hello.server_name;
+  const Verdict verdict = parts_.judge.ask(request);
+  const bool needs_name = verdict.admitted && !verdict.audited && !hello.server_name;
+  return needs_name ? denied(Reason::SniMismatch) : verdict;
 }
 
 void Flow::take_hello(const ClientHello& hello) {
@@ -149,9 +149,9 @@ void Flow::take_other() {
 void Flow::admit(EventKind kind, const policy::Request& asked, const Verdict& verdict) {
   // Judged again: the policy may have changed since the connection was.
   if (!verdict.admitted) return refuse(kind, asked, verdict);
-  if (verdict.decision.inspect) return refuse(kind, asked, denied(Reason::ProtocolUnsupported));
-  judged_ = true;
   deadline_.reset();
+  if (verdict.decision.inspect && !verdict.audited) return inspect(kind == EventKind::Tls);
+  judged_ = true;
   Event event = Judge::describe(kind, asked, verdict);
   event.flow = id_;
   ++parts_.counters.flows;
@@ -185,30 +185,9 @@ void Flow::dial() {
   // What the client sends meanwhile waits in its socket; only that it is gone is told.
   watch_.reset();
   watch_ = parts_.loop.watch(guest_.get(), 0, [this](uint32_t) { end(); });
-  Dial::NeedMore need_more;
-  if (host_) need_more = [this] { add_addresses(); };
-  dial_ = std::make_unique<Dial>(
-      parts_.loop, to_, [this](Dial::Result result) { dialed(std::move(result)); },
-      std::move(need_more));
-}
-
-// The other addresses of the same name: the guest's own choice cannot know which family works here.
-void Flow::add_addresses() {
-  const auto waiting = std::make_shared<int>(2);
-  for (const auto type : {dns::RecordType::A, dns::RecordType::Aaaa})
-    parts_.resolver.resolve({*host_, type},
-                            [weak = std::weak_ptr(self_), waiting](const Answer& answer) {
-                              const auto self = weak.lock();
-                              if (!self || !(*self)->dial_) return;
-                              Flow& flow = **self;
-                              for (const dns::Record& record : answer.records) {
-                                policy::Request asked = flow.request();
-                                asked.address = record.address();
-                                if (asked.address && flow.parts_.judge.ask(asked).admitted)
-                                  flow.dial_->add({*asked.address, flow.to_.port});
-                              }
-                              if (--*waiting == 0) flow.dial_->no_more();
-                            });
+  dial_ = std::make_unique<Connector>(Connector::Parts{parts_.loop, parts_.judge, parts_.resolver},
+                                      host_, to_,
+                                      [this](Dial::Result result) { dialed(std::move(result)); });
 }
 
 void Flow::dialed(Dial::Result result) {
@@ -231,6 +210,7 @@ void Flow::relay() {
   watch_.reset();
   server_watch_.reset();
   dial_.reset();
+  wake_at_once(guest_.get());
   relay_ = std::make_unique<Relay>(Relay::Parts{parts_.loop, parts_.pipes, parts_.meter},
                                    std::move(guest_), std::move(upstream_), [this](Relay::End how) {
                                      switch (how) {
@@ -246,13 +226,45 @@ void Flow::relay() {
   relay_->start();
 }
 
+// Each request is judged, and told of, by itself.
+void Flow::inspect(bool tls) {
+  // Names that a route admits since the authority was made, and addresses without a name, cannot be
+  // certified.
+  if (tls &&
+      (parts_.interception == nullptr || !host_ || !parts_.interception->leaf(host_->text())))
+    return refuse(EventKind::Tls, request(), denied(Reason::ProtocolUnsupported),
+                  tls_alert(Alert::AccessDenied));
+  stage_ = Stage::Http;
+  watch_.reset();
+  server_watch_.reset();
+  upstream_.reset();
+  http_ = std::make_unique<Http1Flow>(
+      Http1Flow::Parts{parts_.loop, parts_.judge, parts_.resolver, parts_.reporter, parts_.meter,
+                       parts_.interception},
+      id_, std::move(guest_), HttpOrigin{host_, to_, tls},
+      [this](const Http1Flow::End& how) { inspected(how); });
+  http_->start();
+}
+
+void Flow::inspected(const Http1Flow::End& how) {
+  if (http_->admitted()) ++parts_.counters.flows;
+  // A connection whose every request was refused has been told of by them.
+  told_ = http_->admitted() || !how.detail.empty();
+  if (!told_) return finish();
+  end(how.reason, how.detail);
+}
+
 void Flow::reset(Reason reason) {
   if (stage_ == Stage::Ended) return;
   if (relay_) relay_->reset();
+  if (http_) http_->reset();
+  if (http_) told_ = true;
   end(reason);
 }
 
 void Flow::end_if_idle() {
+  if (stage_ == Stage::Http && parts_.loop.now() - http_->last_use() > kIdle)
+    return reset(Reason::TimedOut);
   if (stage_ != Stage::Relaying) return;
   const auto limit =
       relay_->half_closed() ? std::chrono::seconds(kHalfClosedIdle) : std::chrono::seconds(kIdle);
@@ -283,6 +295,8 @@ void Flow::end(Reason reason, std::string detail) {
     event.detail = std::move(detail);
     if (relay_) event.sent = relay_->sent();
     if (relay_) event.received = relay_->received();
+    if (http_) event.sent = http_->sent();
+    if (http_) event.received = http_->received();
     parts_.reporter.tell(event);
   }
   if (guest_) reset_connection(std::move(guest_));

@@ -6,7 +6,8 @@
 //   where clients speak first (443, 80, …):             │   elsewhere, where servers may:
 //   first bytes ─ judged by the ClientHello ─ dial ─    │   dial ─ whoever speaks first ─
 //                            │                          │               │
-//                            └ refused: TLS alert       └─────────── relay
+//                            ├ refused: TLS alert       └─────────── relay
+//                            └ inspected: Http1Flow
 //
 // The client's first bytes are looked at and left in the socket, so a relay starts with nothing to
 // carry over.
@@ -15,8 +16,10 @@
 #include <optional>
 #include <vector>
 
-#include "dial.h"
+#include "connector.h"
 #include "hello_peek.h"
+#include "http1_flow.h"
+#include "interception.h"
 #include "judge.h"
 #include "last_words.h"
 #include "pin_table.h"
@@ -34,6 +37,7 @@ struct FlowParts {
   Reporter& reporter;
   PipePool& pipes;
   Meter& meter;
+  Interception* interception;  // nothing: the policy had no routes when the proxy was made
   Counters& counters;
 };
 
@@ -59,6 +63,7 @@ class Flow {
     Dialing,
     WaitForEither,
     Relaying,
+    Http,
     LastWords,
     Ended
   };
@@ -74,10 +79,11 @@ class Flow {
   void refuse(EventKind kind, const policy::Request& request, const Verdict& verdict,
               std::string message = {});
   void dial();
-  void add_addresses();
   void dialed(Dial::Result result);
   void proceed();
   void relay();
+  void inspect(bool tls);
+  void inspected(const Http1Flow::End& how);
   void end(policy::Reason reason = policy::Reason::Allowed, std::string detail = {});
   void finish();
 
@@ -96,12 +102,11 @@ class Flow {
   loop::Watch watch_;
   loop::Watch server_watch_;
   loop::Watch deadline_;
-  std::unique_ptr<Dial> dial_;
+  std::unique_ptr<Connector> dial_;
   sys::Fd upstream_;
   std::unique_ptr<Relay> relay_;
+  std::unique_ptr<Http1Flow> http_;
   std::unique_ptr<LastWords> last_words_;
-  // For answers that come when the flow may have gone.
-  std::shared_ptr<Flow*> self_ = std::make_shared<Flow*>(this);
 };
 
 }

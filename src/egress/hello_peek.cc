@@ -6,6 +6,8 @@
 
 #include <sys/socket.h>
 
+#include "scratch.h"
+
 namespace mvm::egress {
 namespace {
 
@@ -46,8 +48,10 @@ FirstBytes judge(const HelloResult& result) {
 
 }
 
+void wake_at_once(int socket) { wake_at(socket, 1); }
+
 Peeked peek_first_bytes(int socket) {
-  std::array<std::byte, kMaxPeeked> buffer;
+  MVM_UNCLEARED std::array<std::byte, kMaxPeeked> buffer;
   const ssize_t got = ::recv(socket, buffer.data(), buffer.size(), MSG_PEEK);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return {};
   if (got < 0) return {FirstBytes::Failed, {}};
@@ -56,7 +60,7 @@ Peeked peek_first_bytes(int socket) {
   HelloResult result = read_client_hello(data);
   Peeked peeked{judge(result), std::move(result.hello)};
   if (peeked.what != FirstBytes::None) {
-    wake_at(socket, 1);
+    wake_at_once(socket);
     return peeked;
   }
   const size_t wanted = end_of_record(data);

@@ -24,5 +24,7 @@ struct Peeked {
 };
 
 Peeked peek_first_bytes(int socket);
+// The socket counts as readable at the first byte again, whatever the last look wanted.
+void wake_at_once(int socket);
 
 }

@@ -29,6 +29,7 @@ void Proxy::set_policy(policy::Policy policy, Mode mode) {
   engine_->set_policy(std::move(policy), mode);
 }
 Counters Proxy::counters() const { return engine_->counters(); }
+std::string Proxy::authority_pem() const { return engine_->authority_pem(); }
 void Proxy::reset() { engine_->reset(); }
 void Proxy::stop_accepting() { engine_->stop_accepting(); }
 

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 
+#include "scratch.h"
 #include "sockets.h"
 
 namespace mvm::egress {
@@ -104,7 +105,7 @@ Relay::Step Relay::drain(Direction& direction) {
 
 // Without a pipe: what `to` takes is taken out of `from`, and the rest stays there.
 Relay::Step Relay::copy(Direction& direction, size_t allowed) {
-  std::array<std::byte, 32 * 1024> buffer;
+  MVM_UNCLEARED std::array<std::byte, 32 * 1024> buffer;
   const size_t wanted = std::min(allowed, buffer.size());
   const ssize_t seen = ::recv(direction.from.fd.get(), buffer.data(), wanted, MSG_PEEK);
   if (seen <= 0) {

@@ -17,6 +17,10 @@
 #include "mvm/net/guest_network.h"
 #include "mvm/policy/policy.h"
 
+namespace mvm::crypto {
+class TrustStore;
+}
+
 namespace mvm::egress {
 
 enum class Mode : uint8_t {
@@ -48,8 +52,15 @@ struct Settings {
   // Asked in this order. Empty: those of /etc/resolv.conf, read once at construction.
   std::vector<Endpoint> resolvers;
   Limits limits;
-  // More certificate authorities (PEM) to trust upstream, where connections are inspected.
-  std::string extra_authorities;
+  // For people who look at a certificate that the sandbox's own authority has made.
+  std::string name = "sandbox";
+  // The authority signs for the hosts that routes name when the proxy is made, and for none that
+  // set_policy() adds later; with this, for any.
+  bool certify_any_name = false;
+  // Whom upstream servers are believed where connections are inspected. Empty: the host's own, read
+  // from its files at construction, if the policy has routes.
+  std::shared_ptr<const crypto::TrustStore> trust;
+  std::string extra_authorities;  // and these besides (PEM)
 };
 
 struct Counters {
@@ -77,6 +88,8 @@ class Proxy {
   // Holds from the next query, connection and request on. Flows that are there stay.
   void set_policy(policy::Policy policy, Mode mode);
   Counters counters() const;
+  // The certificate (PEM) that the guest has to trust; empty when nothing will be inspected.
+  std::string authority_pem() const;
   // Resets every flow and forgets every pin and answer: after a snapshot was restored.
   void reset();
   // Takes nothing new; flows go on. Counters::flows_now tells when they have ended.

@@ -1,4 +1,7 @@
 // Connections of real clients to real servers.
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <gmock/gmock.h>
 
 #include "rig.h"
@@ -311,7 +314,7 @@ TEST_F(Flows, CarriesMuchToSlowReaders) {
   const auto exit = guest({"python3", "-c",
                            "import socket, hashlib, time\n"
                            "s = socket.create_connection(('example.com', 7000))\n"
-                           "data = hashlib.shake_256(b'x').digest(24 << 20)\n"
+                           "data = hashlib.shake_256(b'x').digest(12 << 20)\n"
                            "s.sendall(data); s.shutdown(socket.SHUT_WR); got = b''; n = 0\n"
                            "while (part := s.recv(1 << 16)):\n"
                            "  got += part; n += 1\n"
@@ -320,7 +323,7 @@ TEST_F(Flows, CarriesMuchToSlowReaders) {
                            "      got[64:] == bytes(range(256)) * 65536)"});
   EXPECT_EQ(exit.out, "True True\n") << exit.err;
   ASSERT_TRUE(eventually([&] { return !events_of(EventKind::End).empty(); }));
-  EXPECT_EQ(events_of(EventKind::End).at(0).sent, 24U << 20);
+  EXPECT_EQ(events_of(EventKind::End).at(0).sent, 12U << 20);
   EXPECT_EQ(events_of(EventKind::End).at(0).received, 64U + (16U << 20));
 }
 
@@ -422,6 +425,38 @@ TEST_F(Flows, HoldsTheBandwidth) {
   EXPECT_EQ(exit.out, "3145728\n") << exit.err;
   // The first second's worth comes at once.
   EXPECT_GT(loop::Clock::now() - before, std::chrono::milliseconds(1900));
+}
+
+TEST_F(Flows, OutlivesAWantOfDescriptors) {
+  serve_http();
+  allow_host("example.com");
+  start_proxy();
+  const auto client =
+      start_guest({"python3", "-c",
+                   "import socket, sys, time\n"
+                   "def ask():\n"
+                   "  try:\n"
+                   "    s = socket.create_connection(('example.com', 80), 5)\n"
+                   "    s.send(b'GET / HTTP/1.1\\r\\n\\r\\n'); n = len(s.recv(9))\n"
+                   "    kept.append(s); return n\n"
+                   "  except OSError as e: return type(e).__name__\n"
+                   "kept = []; sys.stdin.read()\n"
+                   "print({ask() for i in range(30)} >= {9, 'ConnectionResetError'},\n"
+                   "      len(kept) > 2)\n"
+                   "for s in kept: s.close()\n"
+                   "for i in range(200):\n"
+                   "  if ask() == 9: break\n"
+                   "  time.sleep(0.02)\n"
+                   "print(i < 199)"});
+  rlimit old{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &old), 0);
+  rlimit scarce = old;
+  scarce.rlim_cur = static_cast<rlim_t>(::dup(0)) + 12;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &scarce), 0);
+  client->end_input();
+  EXPECT_TRUE(eventually([&] { return client->ended(); }));
+  ::setrlimit(RLIMIT_NOFILE, &old);
+  EXPECT_EQ(client->exit().out, "True True\nTrue\n") << client->exit().err;
 }
 
 TEST_F(Flows, ForgetsEverythingWhenReset) {

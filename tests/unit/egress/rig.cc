@@ -94,12 +94,16 @@ Program::Program(loop::Loop& loop, std::vector<std::string> argv, int network_na
   std::vector<char*> words;
   for (std::string& word : argv) words.push_back(word.data());
   words.push_back(nullptr);
+  const char* old_path = std::getenv("PATH");
+  const std::string path = old_path != nullptr ? old_path : "";
   pid_ = sys::check(::fork(), "fork");
   if (pid_ == 0) {
     ::dup2(in[0], 0);
     ::dup2(out[1], 1);
     ::dup2(err[1], 2);
     ::signal(SIGPIPE, SIG_DFL);
+    // The distribution's own programs before wrappers of them.
+    ::setenv("PATH", ("/usr/bin:/bin:/usr/sbin:/sbin:" + path).c_str(), 1);
     if (network_namespace >= 0 &&
         (::setns(network_namespace, CLONE_NEWNET) != 0 || ::unshare(CLONE_NEWNS) != 0 ||
          ::mount(resolv_conf.c_str(), "/etc/resolv.conf", nullptr, MS_BIND, nullptr) != 0))
