@@ -1,4 +1,6 @@
 // Connections of real clients to real servers.
+#include <fstream>
+
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -457,6 +459,44 @@ TEST_F(Flows, OutlivesAWantOfDescriptors) {
   EXPECT_TRUE(eventually([&] { return client->ended(); }));
   ::setrlimit(RLIMIT_NOFILE, &old);
   EXPECT_EQ(client->exit().out, "True True\nTrue\n") << client->exit().err;
+}
+
+// Ten thousand have to fit into 120 MiB.
+TEST_F(Flows, HoldsLittleMemoryForIdleOnes) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers have memory of their own";
+#endif
+  constexpr size_t kFlows = 2000;
+  serve_python(
+      "import socket\n"
+      "l = socket.create_server(('93.184.216.34', 7000), backlog=4096); kept = []\n"
+      "while True:\n"
+      "  c = l.accept()[0]; kept.append(c); c.send(b'x')",
+      {ip(kPublic), 7000});
+  settings_.limits.flows = settings_.limits.flows_per_second = 0;
+  allow_host("example.com:7000");
+  start_proxy();
+  const auto resident = [] {
+    std::ifstream file("/proc/self/statm");
+    size_t pages = 0;
+    file >> pages >> pages;
+    return pages * 4096;
+  };
+  const size_t before = resident();
+  const auto client = start_guest({"python3", "-c",
+                                   "import socket, sys\n"
+                                   "kept = []\n"
+                                   "for i in range(2000):\n"
+                                   "  s = socket.create_connection(('93.184.216.34' if i else "
+                                   "'example.com', 7000)); kept.append(s)\n"
+                                   "  s.send(b'y'); s.recv(1)\n"
+                                   "print('up', flush=True); sys.stdin.read()"});
+  ASSERT_TRUE(eventually([&] { return client->exit().out == "up\n" || client->ended(); }));
+  EXPECT_EQ(proxy_->counters().flows_now, kFlows) << client->exit().err;
+  const size_t each = (resident() - before) / kFlows;
+  EXPECT_LT(each, 12U * 1024);
+  RecordProperty("bytes_each", static_cast<int>(each));
+  std::printf("%zu bytes for each idle flow\n", each);
 }
 
 TEST_F(Flows, ForgetsEverythingWhenReset) {
