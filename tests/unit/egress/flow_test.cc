@@ -307,7 +307,7 @@ TEST_F(Flows, CarriesMuchToSlowReaders) {
       "  h = hashlib.sha256(); n = 0\n"
       "  while (part := c.recv(65536)):\n"
       "    h.update(part); n += len(part)\n"
-      "    if n % 5 == 0: time.sleep(0.0005)\n"
+      "    if n % 50 == 0: time.sleep(0.0005)\n"
       "  c.sendall(h.hexdigest().encode()); c.sendall(bytes(range(256)) * 65536); c.close()\n"
       "while True: threading.Thread(target=one, args=(l.accept()[0],)).start()",
       {ip(kPublic), 7000});
@@ -320,7 +320,7 @@ TEST_F(Flows, CarriesMuchToSlowReaders) {
                            "s.sendall(data); s.shutdown(socket.SHUT_WR); got = b''; n = 0\n"
                            "while (part := s.recv(1 << 16)):\n"
                            "  got += part; n += 1\n"
-                           "  if n % 20 == 0: time.sleep(0.001)\n"
+                           "  if n % 100 == 0: time.sleep(0.001)\n"
                            "print(got[:64].decode() == hashlib.sha256(data).hexdigest(),\n"
                            "      got[64:] == bytes(range(256)) * 65536)"});
   EXPECT_EQ(exit.out, "True True\n") << exit.err;

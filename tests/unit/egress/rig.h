@@ -25,7 +25,7 @@
 
 namespace mvm::egress {
 
-inline constexpr std::chrono::seconds kPatience{10};
+inline constexpr std::chrono::seconds kPatience{60};
 
 inline IpAddress ip(std::string_view text) { return IpAddress::parse(text).value(); }
 inline dns::Name name(std::string_view text) { return dns::Name::parse(text).value(); }
