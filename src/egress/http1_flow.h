@@ -26,6 +26,10 @@ namespace mvm::egress {
 
 class Http1Flow {
  public:
+  static constexpr size_t kMaxUnsent = 256 * 1024;  // to one side, before the other is read on
+  static constexpr std::chrono::seconds kHandshakePatience{15};
+  static constexpr std::string_view kHttp1 = "http/1.1";  // in ALPN
+
   struct Parts {
     loop::Loop& loop;
     Judge& judge;
