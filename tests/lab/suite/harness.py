@@ -16,6 +16,8 @@ import tempfile
 import time
 import traceback
 
+import witness
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 MVM = os.environ.get("MVM_BINARY", str(ROOT / "build/release/src/mvm"))
@@ -55,7 +57,10 @@ def mvm(*args, stdin=None, timeout=120, env=None):
     """Runs mvm to its end; stdin is bytes, or None for /dev/null."""
     began = time.monotonic()
     options = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}
-    done = subprocess.run([MVM, *args], capture_output=True, timeout=timeout, env={**os.environ, **(env or {})}, **options)
+    try:
+        done = subprocess.run([MVM, *args], capture_output=True, timeout=timeout, env={**os.environ, **(env or {})}, **options)
+    except subprocess.TimeoutExpired as expired:
+        raise Failed(f"{expired}\n{witness.report()}") from expired
     return Result(done, time.monotonic() - began)
 
 
@@ -96,6 +101,11 @@ def guest(name, script):
     return result.out.strip()
 
 
+def processes(name):
+    """How many the guest has, zombies too. The kernel's own threads come and go as it likes: those are children of 2."""
+    return int(guest(name, "grep -h '^PPid:' /proc/[0-9]*/status 2>/dev/null | grep -vc '[[:space:]]2$'"))
+
+
 def eventually(check, what, seconds=30):
     """Looks again until it holds: for what ends in its own time."""
     end = time.monotonic() + seconds
@@ -131,7 +141,8 @@ class Overdue(Exception):
 
 
 def _overdue(_signal, _frame):
-    raise Overdue(f"longer than {DEADLINE} s")
+    # Here and now: what the test has set up is taken down on the way out.
+    raise Overdue(f"longer than {DEADLINE} s\n{witness.report()}")
 
 
 def run_one(function):
@@ -165,11 +176,17 @@ def main():
     only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
     prepare()
     failed = 0
+    clock = witness.Clock()
     for name, function in tests():
         if only not in name:
             continue
         began = time.monotonic()
         fault = run_one(function)
+        if stood_still := clock.stood_still():
+            print(f"note: the lab stood still for {stood_still:.0f} s during {name}", flush=True)
+            if fault:  # every deadline passed while nothing ran: this says nothing of mvm
+                print(fault, flush=True)
+                fault = run_one(function)
         seconds = time.monotonic() - began
         print(f"{'ok    ' if fault is None else 'FAILED'} {name} ({seconds:.1f} s)", flush=True)
         if fault:
