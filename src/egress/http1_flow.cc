@@ -39,17 +39,21 @@ void Http1Flow::start() {
 // ---- moving bytes
 
 void Http1Flow::turn() {
+  if (stage_ == Stage::Ended) return;
   last_use_ = parts_.loop.now();
-  for (int i = 0; i < kStepsPerTurn && stage_ != Stage::Ended; ++i) {
-    const bool moved = step();
+  bool moved = true;
+  for (int i = 0; i < kStepsPerTurn && moved; ++i) {
+    moved = step();
     if (stage_ == Stage::Ended) return;
     if (!guest_.flush()) return end(Reason::Allowed, "connection reset");
     if (upstream_ && !upstream_->channel.flush()) upstream_lost(Channel::State::Failed);
+    if (stage_ == Stage::Ended) return;
     if (stage_ == Stage::Closing && guest_ended_ && guest_.unsent() == 0)
       return end(how_.reason, how_.detail);
-    if (!moved) break;
   }
-  if (stage_ != Stage::Ended) update();
+  update();
+  // What is left may be here already, so that no socket tells of it.
+  if (moved) later_ = parts_.loop.after(0ms, [this] { turn(); });
 }
 
 bool Http1Flow::step() {

@@ -181,6 +181,21 @@ TEST_F(Http, CarriesBodiesOfAnySize) {
   EXPECT_EQ(exit.out + exit.err, "");
 }
 
+TEST_F(Http, AnswersPipelinedRequestsInTurn) {
+  serve_http();
+  allow_endpoint("GET http://api.example/v1/**");
+  start_proxy();
+  const auto exit = guest({"python3", "-c", R"(
+import socket
+s = socket.create_connection(('api.example', 80)); got = b''
+s.sendall(b''.join(b'GET /v1/%d HTTP/1.1\r\nHost: api.example\r\n\r\n' % i for i in range(60)) +
+          b'GET /admin HTTP/1.1\r\nHost: api.example\r\n\r\nGET /v1/late HTTP/1.1\r\nHost: api.example\r\n\r\n')
+while (part := s.recv(65536)): got += part
+print(all(b'hello /v1/%d' % i in got for i in range(60)), got.count(b' 200 '), got.count(b' 403 '), b'late' in got)
+)"});
+  EXPECT_EQ(exit.out, "True 60 1 False\n") << exit.err;
+}
+
 TEST_F(Http, StreamsLongAnswers) {
   serve_https();
   allow_endpoint("GET https://api.example/**");
