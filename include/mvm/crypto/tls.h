@@ -31,7 +31,7 @@
 namespace mvm::crypto {
 
 // write() takes no more once this much ciphertext waits.
-inline constexpr size_t kMaxOutput = 256 * 1024;
+inline constexpr size_t kMaxOutput = 128 * 1024;
 inline constexpr size_t kMaxAlpnProtocols = 16;
 inline constexpr size_t kCachedSessions = 256;  // of upstream servers, a TlsClientContext
 
@@ -172,8 +172,9 @@ class TlsEngine {
   std::string_view version() const noexcept;   // "TLSv1.3"
   bool resumed() const noexcept;
 
+  struct Impl;  // this module's
+
  private:
-  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
