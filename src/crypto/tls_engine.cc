@@ -8,9 +8,10 @@
 
 namespace mvm::crypto {
 
-// The output is kept when this small, and given back when it has grown: idle connections are many.
-static constexpr size_t kKeptOutput = 4096;
-static constexpr size_t kGrownOutput = 64 * 1024;
+// Room for the output is made in two sizes, and given back whenever it has been sent: idle
+// connections are many, and malloc costs little beside a record's encryption.
+static constexpr size_t kSmallOutput = 4096;
+static constexpr size_t kLargeOutput = 64 * 1024;
 
 // ---- the BIO --------------------------------------------------------------------------------
 
@@ -34,11 +35,11 @@ static int bio_read(BIO* bio, char* to, size_t length, size_t* got) {
 static int bio_write(BIO* bio, const char* from, size_t length, size_t* put) {
   TlsEngine::Impl& engine = engine_of(bio);
   BIO_clear_retry_flags(bio);
-  const size_t size = engine.output.size();
-  if (size + length > engine.output.capacity())
-    engine.output.reserve(size + length <= kKeptOutput ? kKeptOutput
-                                                       : std::max(size + length, kGrownOutput) +
-                                                             (size > kKeptOutput ? size : 0));
+  const size_t size = engine.output.size() + length;
+  if (size > engine.output.capacity())
+    engine.output.reserve(size <= kSmallOutput   ? kSmallOutput
+                          : size <= kLargeOutput ? kLargeOutput
+                                                 : 2 * kMaxOutput);
   const ByteView data = as_bytes({from, length});
   engine.output.insert(engine.output.end(), data.begin(), data.end());
   *put = length;
@@ -206,8 +207,7 @@ void TlsEngine::sent(size_t length) {
   impl_->output_start += length;
   if (impl_->waiting() != 0) return;
   impl_->output_start = 0;
-  impl_->output.clear();
-  if (impl_->output.capacity() > kKeptOutput) impl_->output = {};
+  impl_->output = {};
 }
 
 void TlsEngine::close() { impl_->close(); }
