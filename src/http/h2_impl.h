@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "mvm/http/h2.h"
 
@@ -43,11 +44,15 @@ class FrameCutter {
  public:
   explicit FrameCutter(size_t preface) : left_(preface) {}
   size_t next(ByteView input) noexcept;  // how much of `input` to give; not 0 unless it is empty
+  // The frame whose header was last taken is of a kind that nghttp2 takes without a word. Once
+  // each.
+  bool began_silent_frame() noexcept { return std::exchange(silent_, false); }
 
  private:
   size_t left_;  // of the preface or of a payload
   std::array<std::byte, 9> header_{};
   size_t got_ = 0;
+  bool silent_ = false;
 };
 
 struct H2Session::Impl {

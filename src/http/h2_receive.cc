@@ -28,6 +28,8 @@ size_t FrameCutter::next(ByteView input) noexcept {
   Reader in(header_);
   left_ = static_cast<size_t>(in.u8()) << 16;
   left_ |= in.u16be();
+  const uint8_t type = in.u8();
+  silent_ = type == NGHTTP2_PRIORITY || type >= NGHTTP2_CONTINUATION;
   const size_t payload = std::min(left_, input.size() - used);
   left_ -= payload;
   return used + payload;
@@ -148,6 +150,7 @@ void H2Session::Impl::end_response(int32_t id) {
 
 void H2Session::Impl::end_headers(const nghttp2_frame& frame) {
   const int32_t id = frame.hd.stream_id;
+  if (side == H2Side::Client && !streams.contains(id)) return;
   H2Stream& stream = streams[id];
   if (stream.dropped) return;
   if (incoming_size > limits.header_list) return malformed(id, "the header list is too large");
@@ -198,6 +201,9 @@ void H2Session::Impl::frame_received(const nghttp2_frame& frame) {
       else
         credit(kDataCredit);
       return;
+    case NGHTTP2_PUSH_PROMISE:
+      // Our SETTINGS, which come first of all, forbid it.
+      return give_up(NGHTTP2_PROTOCOL_ERROR, "the server pushes, unasked");
     case NGHTTP2_GOAWAY:
       push(H2EventKind::GoAway, frame.goaway.last_stream_id, frame.goaway.error_code);
       charge();
@@ -232,6 +238,7 @@ void H2Session::Impl::stream_closed(int32_t id, uint32_t error) {
 
 void H2Session::Impl::feed(ByteView& input) {
   const size_t length = cutter.next(input);
+  if (cutter.began_silent_frame()) charge();
   // unsigned char may alias anything.
   const auto* bytes = reinterpret_cast<const uint8_t*>(input.data());
   const ssize_t used = nghttp2_session_mem_recv(session.get(), bytes, length);

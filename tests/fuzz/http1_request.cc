@@ -12,6 +12,16 @@ using namespace mvm::http;
 
 static constexpr uint64_t kBodyLimit = 4096;
 
+// The framing fields' values are written anew ("chUnked", "007"); everything else is as it was.
+static bool same(RequestHead a, const RequestHead& b) {
+  if (a.headers.size() != b.headers.size() || !(a.framing == b.framing)) return false;
+  for (size_t at = 0; at < a.headers.size(); ++at)
+    if (same_name(a.headers[at].name, "content-length") ||
+        same_name(a.headers[at].name, "transfer-encoding"))
+      a.headers[at].value = b.headers[at].value;
+  return a == b;
+}
+
 static void on_head(const RequestParser& parser, std::string& out) {
   const RequestHead& head = parser.head();
   out += head.method + " " + head.target;
@@ -23,7 +33,7 @@ static void on_head(const RequestParser& parser, std::string& out) {
   append_forwarded(wire, head);
   RequestParser next;
   ByteView input = as_bytes(wire);
-  if (next.next(input).kind != EventKind::Head || !input.empty() || !(next.head() == head) ||
+  if (next.next(input).kind != EventKind::Head || !input.empty() || !same(next.head(), head) ||
       !(next.target() == parser.target()))
     std::abort();
   Headers stripped = head.headers;
