@@ -61,9 +61,8 @@ static constexpr auto kTokenBytes = [] {
   for (unsigned c = '0'; c <= '9'; ++c) table[c] = true;
   for (unsigned c = 'a'; c <= 'z'; ++c) table[c] = true;
   for (unsigned c = 'A'; c <= 'Z'; ++c) table[c] = true;
-  for (const unsigned char c :
-       {'!', '#', '$', '%', '&', '\'', '*', '+', '-', '.', '^', '_', '`', '|', '~'})
-    table[c] = true;
+  for (const char c : std::string_view("!#$%&'*+-.^_`|~"))
+    table[static_cast<unsigned char>(c)] = true;
   return table;
 }();
 

@@ -32,7 +32,8 @@ struct H2Limits {
   uint32_t connection_window = 1024 * 1024;
   size_t header_list = 32 * 1024;  // names, values and 32 bytes a field (RFC 9113 §6.5.2)
   size_t headers = 100;            // fields of one list
-  // Frames that cost us something and move nothing, for each stream and in advance; see h2.cc.
+  // Frames in advance that cost us something and move nothing (h2_receive.cc); streams that end
+  // well, body bytes and time_passed() make up for them.
   uint32_t idle_frames = 1000;
 };
 
@@ -111,7 +112,8 @@ class H2Session {
   // Appends frames to `out` until it is `limit` long or nothing more may be sent now.
   void write(std::string& out, size_t limit);
   bool wants_write() const noexcept;
-  // Body bytes that write() has put out since the last call, stream by stream; false when none.
+  // Body bytes that write() has put out since the last call, or that went down with their stream;
+  // stream by stream; false when there are none.
   bool take_sent(H2Sent& sent);
 
   // ---- messages out. On a stream that has gone in the meantime these do nothing and are false.
@@ -129,6 +131,9 @@ class H2Session {
   size_t unsent(int32_t stream) const noexcept;  // bytes of send() that have not been written
 
   // ---- the connection
+  // Lets the peer have some frames that move nothing for each second, as PINGs that keep an idle
+  // connection alive are. For connections that last; without it they come out of the allowance.
+  void time_passed(uint32_t seconds) noexcept;
   void ping();  // for keeping a connection alive; answers are not reported
   // GOAWAY: streams that are open may end, no new ones begin. Done when open_streams() is 0.
   void shut_down(H2Error error = H2Error::NoError);
@@ -136,8 +141,9 @@ class H2Session {
   // Nothing more will come out of it: dead, or shut down with no stream left.
   bool over() const noexcept;
 
+  struct Impl;  // this module's
+
  private:
-  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
