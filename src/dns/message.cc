@@ -64,12 +64,20 @@ RawRecord read_record(ByteView message, Reader& in) {
   return record;
 }
 
-void write_opt(Writer& out) {
+void write_opt(Writer& out, const ExtendedError* why = nullptr) {
   out.u8(0);  // the root
   out.u16be(static_cast<uint16_t>(RecordType::Opt));
   out.u16be(kUdpSize);
   out.u32be(0);  // extended rcode, version 0, no flags
-  out.u16be(0);
+  if (why == nullptr) return out.u16be(0);
+  constexpr uint16_t kExtendedError = 15;  // RFC 8914 §2
+  const std::string_view text = std::string_view(why->text).substr(0, kMaxErrorText);
+  const auto length = static_cast<uint16_t>(2 + text.size());
+  out.u16be(static_cast<uint16_t>(4 + length));
+  out.u16be(kExtendedError);
+  out.u16be(length);
+  out.u16be(why->code);
+  out.text(text);
 }
 
 }
@@ -216,7 +224,8 @@ static Bytes start_reply(const Query& query, Rcode rcode, uint16_t more_flags, s
   return message;
 }
 
-Bytes encode_reply(const Query& query, Rcode rcode, std::span<const Record> answers, size_t limit) {
+Bytes encode_reply(const Query& query, Rcode rcode, std::span<const Record> answers, size_t limit,
+                   const ExtendedError* why) {
   MVM_ASSERT(answers.size() <= 2 * kMaxAnswers);
   Bytes message = start_reply(query, rcode, 0, answers.size());
   Writer out(message);
@@ -231,7 +240,7 @@ Bytes encode_reply(const Query& query, Rcode rcode, std::span<const Record> answ
     out.u16be(static_cast<uint16_t>(record.data.size()));
     out.bytes(record.data);
   }
-  if (query.edns_size) write_opt(out);
+  if (query.edns_size) write_opt(out, why);
   if (message.size() <= limit) return message;
   message = start_reply(query, rcode, kTruncated, 0);
   Writer again(message);

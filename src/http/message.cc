@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "mvm/base/error.h"
+#include "mvm/http/forward.h"
+
+#include "fields.h"
 
 namespace mvm::http {
 
@@ -29,7 +31,7 @@ size_t count(const Headers& headers, std::string_view name) noexcept {
                     [&](const Header& header) { return same_name(header.name, name); }));
 }
 
-static std::string_view trimmed(std::string_view text) noexcept {
+std::string_view trimmed(std::string_view text) noexcept {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
   return text;
@@ -54,10 +56,19 @@ bool keeps_alive(int minor, const Headers& headers) noexcept {
   return minor >= 1 || has_token(headers, "connection", "keep-alive");
 }
 
+static constexpr auto kTokenBytes = [] {
+  std::array<bool, 256> table{};
+  for (unsigned c = '0'; c <= '9'; ++c) table[c] = true;
+  for (unsigned c = 'a'; c <= 'z'; ++c) table[c] = true;
+  for (unsigned c = 'A'; c <= 'Z'; ++c) table[c] = true;
+  for (const char c : std::string_view("!#$%&'*+-.^_`|~"))
+    table[static_cast<unsigned char>(c)] = true;
+  return table;
+}();
+
 bool is_token(std::string_view text) noexcept {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
+    return kTokenBytes[static_cast<unsigned char>(c)];
   });
 }
 
@@ -102,6 +113,12 @@ std::string_view reason_phrase(unsigned status) noexcept {
       return "Length Required";
     case 413:
       return "Content Too Large";
+    case 417:
+      return "Expectation Failed";
+    case 421:
+      return "Misdirected Request";
+    case 426:
+      return "Upgrade Required";
     case 429:
       return "Too Many Requests";
     case 431:
@@ -125,48 +142,65 @@ std::string_view reason_phrase(unsigned status) noexcept {
   }
 }
 
-static void append_headers(std::string& out, const Headers& headers, const Framing& framing) {
-  for (const Header& header : headers) {
-    if (!is_token(header.name)) throw Error(Kind::Invalid, "a header name is not a token");
-    if (!is_field_value(header.value) || trimmed(header.value) != header.value)
-      throw Error(Kind::Invalid, "the value of header " + header.name +
-                                     " has control characters or white space around it");
-    if (same_name(header.name, "content-length") || same_name(header.name, "transfer-encoding"))
-      throw Error(Kind::Invalid, "header " + header.name + " is the framing's to write");
-    out.append(header.name).append(": ").append(header.value).append("\r\n");
-  }
-  if (framing.kind == BodyKind::Length)
-    out.append("Content-Length: ").append(std::to_string(framing.length)).append("\r\n");
-  if (framing.kind == BodyKind::Chunked) out.append("Transfer-Encoding: chunked\r\n");
-  out.append("\r\n");
-}
-
-std::string encode(const RequestHead& head) {
+void append_request_line(std::string& out, const RequestHead& head) {
   if (!is_token(head.method)) throw Error(Kind::Invalid, "the request method is not a token");
   if (!is_target(head.target))
     throw Error(Kind::Invalid, "the request target has characters that a URI cannot hold");
   MVM_ASSERT(head.framing.kind != BodyKind::UntilClose);
-  std::string out = head.method + " " + head.target + " HTTP/1." + (head.minor == 0 ? "0" : "1");
-  out += "\r\n";
+  out.append(head.method).append(" ").append(head.target);
+  out.append(head.minor == 0 ? " HTTP/1.0\r\n" : " HTTP/1.1\r\n");
+}
+
+void append_status_line(std::string& out, const ResponseHead& head) {
+  MVM_ASSERT(head.status >= 100 && head.status <= 599);
+  if (!is_field_value(head.reason))
+    throw Error(Kind::Invalid, "the reason phrase has control characters");
+  out.append(head.minor == 0 ? "HTTP/1.0 " : "HTTP/1.1 ").append(std::to_string(head.status));
+  out.append(" ").append(head.reason).append("\r\n");
+}
+
+void append_field(std::string& out, const Header& header) {
+  if (!is_token(header.name)) throw Error(Kind::Invalid, "a header name is not a token");
+  if (!is_field_value(header.value) || trimmed(header.value).size() != header.value.size())
+    throw Error(Kind::Invalid, "the value of header " + header.name +
+                                   " has control characters or white space around it");
+  out.append(header.name).append(": ").append(header.value).append("\r\n");
+}
+
+void append_framing(std::string& out, const Framing& framing) {
+  if (framing.kind == BodyKind::Length)
+    out.append("Content-Length: ").append(std::to_string(framing.length)).append("\r\n");
+  if (framing.kind == BodyKind::Chunked) out.append("Transfer-Encoding: chunked\r\n");
+}
+
+static void append_headers(std::string& out, const Headers& headers, const Framing& framing) {
+  for (const Header& header : headers) {
+    if (same_name(header.name, "content-length") || same_name(header.name, "transfer-encoding"))
+      throw Error(Kind::Invalid, "header " + header.name + " is the framing's to write");
+    append_field(out, header);
+  }
+  append_framing(out, framing);
+  out.append("\r\n");
+}
+
+std::string encode(const RequestHead& head) {
+  std::string out;
+  append_request_line(out, head);
   append_headers(out, head.headers, head.framing);
   return out;
 }
 
 std::string encode(const ResponseHead& head) {
-  MVM_ASSERT(head.status >= 100 && head.status <= 599);
-  if (!is_field_value(head.reason))
-    throw Error(Kind::Invalid, "the reason phrase has control characters");
-  std::string out = head.minor == 0 ? "HTTP/1.0 " : "HTTP/1.1 ";
-  out += std::to_string(head.status) + " " + head.reason + "\r\n";
+  std::string out;
+  append_status_line(out, head);
   append_headers(out, head.headers, head.framing);
   return out;
 }
 
 void append_chunk(std::string& out, std::string_view data) {
   if (data.empty()) return;
-  std::array<char, 16> digits{};  // 64 bits in hexadecimal
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), data.size(), 16).ptr;
-  out.append(digits.data(), end).append("\r\n").append(data).append("\r\n");
+  append_chunk_size(out, data.size());
+  out.append(data).append(kChunkEnd);
 }
 
 }

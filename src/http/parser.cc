@@ -1,135 +1,10 @@
 #include "mvm/http/parser.h"
 
-#include <algorithm>
-
 #include "mvm/base/checked.h"
-#include "mvm/base/expected.h"
+
+#include "section.h"
 
 namespace mvm::http {
-
-std::string_view fault_text(Fault fault) noexcept {
-  switch (fault) {
-    case Fault::None:
-      return "no fault";
-    case Fault::HeadTooLarge:
-      return "the header section is too large";
-    case Fault::TooManyHeaders:
-      return "there are too many header fields";
-    case Fault::BareLineEnd:
-      return "a line ends in a bare CR or LF";
-    case Fault::BadStartLine:
-      return "the first line is malformed";
-    case Fault::BadMethod:
-      return "the method is malformed";
-    case Fault::BadTarget:
-      return "the request target is malformed";
-    case Fault::BadVersion:
-      return "the protocol version is not HTTP/1.0 or HTTP/1.1";
-    case Fault::BadStatus:
-      return "the status code is malformed";
-    case Fault::BadHeaderName:
-      return "a header field name is malformed";
-    case Fault::BadHeaderValue:
-      return "a header field value has control characters";
-    case Fault::FoldedHeader:
-      return "a header field is folded over lines";
-    case Fault::BadHost:
-      return "the Host field is missing, repeated or malformed";
-    case Fault::BadLength:
-      return "the Content-Length is malformed";
-    case Fault::RepeatedLength:
-      return "the Content-Length is repeated";
-    case Fault::LengthAndCoding:
-      return "both Content-Length and Transfer-Encoding are present";
-    case Fault::BadCoding:
-      return "the transfer coding is not supported";
-    case Fault::BadChunk:
-      return "a chunk of the body is malformed";
-    case Fault::BodyTooLarge:
-      return "the body is too large";
-    case Fault::Truncated:
-      return "the message ends too early";
-  }
-  return "";
-}
-
-unsigned fault_status(Fault fault) noexcept {
-  switch (fault) {
-    case Fault::HeadTooLarge:
-    case Fault::TooManyHeaders:
-      return 431;
-    case Fault::BodyTooLarge:
-      return 413;
-    case Fault::BadVersion:
-      return 505;
-    case Fault::BadCoding:
-      return 501;
-    default:
-      return 400;
-  }
-}
-
-// ---- lines
-// ----------------------------------------------------------------------------------------
-
-SectionReader::Step SectionReader::take(ByteView& input) noexcept {
-  const std::string_view text = as_text(input);
-  // Byte by byte, so that the fault found first does not depend on how the input was cut.
-  for (size_t at = 0; at < text.size(); ++at) {
-    const char c = text[at];
-    const bool after_return = !text_.empty() && text_.back() == '\r';
-    if (text_.size() == limit_) {
-      fault_ = Fault::HeadTooLarge;
-      return Step::Bad;
-    }
-    if ((c == '\n') != after_return) {
-      fault_ = Fault::BareLineEnd;
-      return Step::Bad;
-    }
-    text_.push_back(c);
-    if (c != '\n') continue;
-    if (text_.size() == line_start_ + 2) {
-      input = input.subspan(at + 1);
-      return Step::Done;
-    }
-    line_start_ = text_.size();
-  }
-  input = {};
-  return Step::More;
-}
-
-void SectionReader::clear() noexcept {
-  text_.clear();
-  line_start_ = 0;
-  fault_ = Fault::None;
-}
-
-// The next line of a section, without its line end.
-static std::string_view take_line(std::string_view& lines) noexcept {
-  const size_t end = lines.find("\r\n");
-  const std::string_view line = lines.substr(0, end);
-  lines.remove_prefix(end == std::string_view::npos ? lines.size() : end + 2);
-  return line;
-}
-
-static Fault parse_headers(std::string_view lines, Headers& headers) noexcept {
-  headers.clear();
-  while (!lines.empty()) {
-    std::string_view line = take_line(lines);
-    if (headers.size() == kMaxHeaders) return Fault::TooManyHeaders;
-    if (line.front() == ' ' || line.front() == '\t') return Fault::FoldedHeader;
-    const size_t colon = line.find(':');
-    if (colon == std::string_view::npos || !is_token(line.substr(0, colon)))
-      return Fault::BadHeaderName;
-    const std::string_view name = line.substr(0, colon);
-    line.remove_prefix(colon + 1);
-    while (!line.empty() && (line.front() == ' ' || line.front() == '\t')) line.remove_prefix(1);
-    while (!line.empty() && (line.back() == ' ' || line.back() == '\t')) line.remove_suffix(1);
-    if (!is_field_value(line)) return Fault::BadHeaderValue;
-    headers.push_back({std::string(name), std::string(line)});
-  }
-  return Fault::None;
-}
 
 // RFC 9112 section 6.3, without the leniencies.
 static Fault read_framing(const Headers& headers, int minor, Framing& framing) noexcept {
@@ -167,156 +42,12 @@ static Fault parse_version(std::string_view text, int& minor) noexcept {
   return Fault::None;
 }
 
-// ---- bodies
-// ---------------------------------------------------------------------------------------
-
-Fault BodyReader::begin(Framing framing) noexcept {
-  framing_ = framing;
-  total_ = 0;
-  left_ = framing.length;
-  line_.clear();
-  section_.clear();
-  trailers_.clear();
-  phase_ = framing.kind == BodyKind::Chunked ? Phase::Size : Phase::Data;
-  if (framing.kind == BodyKind::Length && framing.length > limit_) return Fault::BodyTooLarge;
-  return Fault::None;
-}
-
-Event BodyReader::data(ByteView& input) noexcept {
-  if (input.empty()) return {};
-  const size_t length = static_cast<size_t>(std::min<uint64_t>(left_, input.size()));
-  const Event event{EventKind::Body, input.first(length), Fault::None};
-  input = input.subspan(length);
-  left_ -= length;
-  return event;
-}
-
-Event BodyReader::next(ByteView& input) noexcept {
-  switch (framing_.kind) {
-    case BodyKind::None:
-      return {EventKind::End, {}, Fault::None};
-    case BodyKind::Length:
-      return left_ == 0 ? Event{EventKind::End, {}, Fault::None} : data(input);
-    case BodyKind::Chunked:
-      return next_chunked(input);
-    case BodyKind::UntilClose:
-      break;
-  }
-  if (input.empty()) return {};
-  // All that the limit admits is delivered first, whatever the size of the pieces.
-  if (total_ == limit_) return {EventKind::Bad, {}, Fault::BodyTooLarge};
-  left_ = std::min<uint64_t>(input.size(), limit_ - total_);
-  total_ += left_;
-  return data(input);
-}
-
-// "1a;name=value\r\n"; extensions are skipped (RFC 9112 section 7.1.1).
-Fault BodyReader::size_line(ByteView& input, bool& complete) noexcept {
-  const std::string_view text = as_text(input);
-  for (size_t at = 0; at < text.size(); ++at) {
-    const char c = text[at];
-    if (line_.size() == kMaxChunkLine) return Fault::BadChunk;
-    const bool after_return = !line_.empty() && line_.back() == '\r';
-    if ((c == '\n') != after_return) return Fault::BadChunk;
-    line_.push_back(c);
-    if (c != '\n') continue;
-    input = input.subspan(at + 1);
-    complete = true;
-    break;
-  }
-  if (!complete) {
-    input = {};
-    return Fault::None;
-  }
-
-  size_t digits = 0;
-  uint64_t size = 0;
-  for (; digits < line_.size(); ++digits) {
-    const char c = line_[digits];
-    unsigned value = 0;
-    if (c >= '0' && c <= '9') {
-      value = static_cast<unsigned>(c - '0');
-    } else if (c >= 'a' && c <= 'f') {
-      value = static_cast<unsigned>(c - 'a' + 10);
-    } else if (c >= 'A' && c <= 'F') {
-      value = static_cast<unsigned>(c - 'A' + 10);
-    } else {
-      break;
-    }
-    if (digits == kMaxChunkDigits) return Fault::BadChunk;
-    size = size << 4 | value;
-  }
-  const std::string_view rest = std::string_view(line_).substr(digits, line_.size() - digits - 2);
-  if (digits == 0 || (!rest.empty() && rest.front() != ';') || !is_field_value(rest))
-    return Fault::BadChunk;
-  line_.clear();
-  if (size > limit_ - total_) return Fault::BodyTooLarge;
-  total_ += size;
-  left_ = size;
-  return Fault::None;
-}
-
-Event BodyReader::next_chunked(ByteView& input) noexcept {
-  while (true) {
-    switch (phase_) {
-      case Phase::Size: {
-        bool complete = false;
-        if (const Fault fault = size_line(input, complete); fault != Fault::None)
-          return {EventKind::Bad, {}, fault};
-        if (!complete) return {};
-        phase_ = left_ == 0 ? Phase::Trailers : Phase::Data;
-        break;
-      }
-      case Phase::Data: {
-        if (left_ != 0) return data(input);
-        phase_ = Phase::DataEnd;
-        break;
-      }
-      case Phase::DataEnd: {
-        while (!input.empty() && line_.size() < 2) {
-          line_.push_back(static_cast<char>(input.front()));
-          if (line_ != std::string_view("\r\n").substr(0, line_.size()))
-            return {EventKind::Bad, {}, Fault::BadChunk};
-          input = input.subspan(1);
-        }
-        if (line_.size() < 2) return {};
-        line_.clear();
-        phase_ = Phase::Size;
-        break;
-      }
-      case Phase::Trailers: {
-        const auto step = section_.take(input);
-        if (step == SectionReader::Step::Bad) return {EventKind::Bad, {}, section_.fault()};
-        if (step == SectionReader::Step::More) return {};
-        if (const Fault fault = parse_headers(section_.lines(), trailers_); fault != Fault::None)
-          return {EventKind::Bad, {}, fault};
-        phase_ = Phase::Done;
-        break;
-      }
-      case Phase::Done:
-        return {EventKind::End, {}, Fault::None};
-    }
-  }
-}
-
 // ---- requests
-// -------------------------------------------------------------------------------------
 
 Event RequestParser::bad(Fault fault) noexcept {
   phase_ = Phase::Dead;
   fault_ = fault;
   return {EventKind::Bad, {}, fault};
-}
-
-// RFC 9112 section 3.2: one Host field in HTTP/1.1, which must be able to be one.
-static bool host_is_valid(const RequestHead& head) noexcept {
-  const size_t hosts = count(head.headers, "host");
-  if (hosts == 0) return head.minor == 0;
-  if (hosts > 1) return false;
-  const std::string& host = *find(head.headers, "host");
-  return std::all_of(host.begin(), host.end(), [](char c) {
-    return c > 0x20 && c < 0x7f && std::string_view("/?#@\\\"<>^`{|}").find(c) == std::string::npos;
-  });
 }
 
 Fault RequestParser::parse_head(std::string_view lines) noexcept {
@@ -331,16 +62,26 @@ Fault RequestParser::parse_head(std::string_view lines) noexcept {
   if (const Fault fault = parse_version(line.substr(last + 1), head_.minor); fault != Fault::None)
     return fault;
   if (target.size() > kMaxTarget || !is_target(target)) return Fault::BadTarget;
-  // Origin form, absolute form, or the forms of the two methods that have their own.
-  const bool own_form = (method == "OPTIONS" && target == "*") ||
-                        (method == "CONNECT" && target.find_first_of("/?@") == std::string::npos);
-  const bool general = target.front() == '/' || target.find("://") != std::string_view::npos;
-  if (method == "CONNECT" ? !own_form : !own_form && !general) return Fault::BadTarget;
   head_.method = method;
   head_.target = target;
   if (const Fault fault = parse_headers(lines, head_.headers); fault != Fault::None) return fault;
-  if (!host_is_valid(head_)) return Fault::BadHost;
-  return read_framing(head_.headers, head_.minor, head_.framing);
+  switch (read_target(head_, target_)) {
+    case TargetFault::None:
+      break;
+    case TargetFault::BadTarget:
+      return Fault::BadTarget;
+    case TargetFault::BadHost:
+      return Fault::BadHost;
+    case TargetFault::HostMismatch:
+      return Fault::HostMismatch;
+  }
+  if (const Fault fault = read_framing(head_.headers, head_.minor, head_.framing);
+      fault != Fault::None)
+    return fault;
+  // What follows CONNECT is the tunnel's, and TRACE sends nothing (RFC 9110 section 9.3.6, 9.3.8).
+  if (head_.framing.kind != BodyKind::None && (method == "CONNECT" || method == "TRACE"))
+    return Fault::UnexpectedBody;
+  return Fault::None;
 }
 
 Event RequestParser::next(ByteView& input) noexcept {
@@ -377,7 +118,6 @@ Event RequestParser::end_of_input() noexcept {
 }
 
 // ---- responses
-// ------------------------------------------------------------------------------------
 
 Event ResponseParser::bad(Fault fault) noexcept {
   phase_ = Phase::Dead;

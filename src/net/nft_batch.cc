@@ -264,6 +264,12 @@ void NftBatch::remove_element(std::string_view set, ByteView key) {
   element(NFT_MSG_DELSETELEM, 0, set, key, false);
 }
 
+void NftBatch::clear_set(std::string_view set) {
+  nl_msg* message = begin(NFT_MSG_DELSETELEM, 0);
+  put_text(message, NFTA_SET_ELEM_LIST_TABLE, kTable);
+  put_text(message, NFTA_SET_ELEM_LIST_SET, set);
+}
+
 // The kernel answers with an error for each message it does not like, and with none when it likes
 // them all; so the last one asks for an answer.
 void NftBatch::commit(int netlink, std::string_view doing) {

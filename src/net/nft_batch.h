@@ -59,6 +59,7 @@ class NftBatch {
   RuleWriter add_rule();  // finished by its verdict
   void add_element(std::string_view set, ByteView key, bool end_of_interval = false);
   void remove_element(std::string_view set, ByteView key);
+  void clear_set(std::string_view set);
 
   // Sends it and waits for the kernel's word. Throws Error.
   void commit(int netlink, std::string_view doing);

@@ -50,6 +50,25 @@ void Pins::remove(const IpAddress& address, uint16_t port) {
   batch.commit(socket_.get(), "releasing " + address.text());
 }
 
+void Pins::set_ranges(std::span<const IpPrefix> ranges) {
+  NftBatch batch;
+  batch.clear_set(kRanges4);
+  batch.clear_set(kRanges6);
+  for (const IpPrefix& range : ranges) {
+    // A set takes no range inside another; the outer one opens both. Of equals, the first.
+    const bool covered = std::ranges::any_of(ranges, [&](const IpPrefix& other) {
+      return &other != &range && other.contains(range.address()) &&
+             (other.length() < range.length() ||
+              (other.length() == range.length() && &other < &range));
+    });
+    if (covered) continue;
+    const char* set = range.address().is_v4() ? kRanges4 : kRanges6;
+    batch.add_element(set, std::as_bytes(range.address().bytes()));
+    if (const auto end = behind(range)) batch.add_element(set, *end, true);
+  }
+  batch.commit(socket_.get(), "opening ranges");
+}
+
 void Pins::add_range(const IpPrefix& range) {
   const char* set = range.address().is_v4() ? kRanges4 : kRanges6;
   NftBatch batch;

@@ -38,6 +38,14 @@ std::string_view reason_word(Reason reason) noexcept {
       return "rate_limited";
     case Reason::ResourceExhausted:
       return "resource_exhausted";
+    case Reason::DnsFailed:
+      return "dns_failed";
+    case Reason::UpstreamUnreachable:
+      return "upstream_unreachable";
+    case Reason::UpstreamTls:
+      return "upstream_tls";
+    case Reason::TimedOut:
+      return "timed_out";
   }
   return "unknown";
 }

@@ -24,6 +24,13 @@ def first_kvm_run(rounds):
     return statistics.median(float(line) for line in done.stdout.split())
 
 
+def relay_vs_splice(rounds, mebibytes):
+    """How many times as fast as a plain splice loop the egress proxy's relay is: the median of the rounds."""
+    program = ROOT / "build/release/tests/bench/egress_relay"
+    done = subprocess.run([program, str(rounds), str(mebibytes)], stdout=subprocess.PIPE, text=True, timeout=600, check=True)
+    return statistics.median(float(line) for line in done.stdout.split())
+
+
 def in_lab(names, rounds):
     work = pathlib.Path(os.environ["MVM_BENCH_WORK"])
     command = [sys.executable, str(HERE / "lab_bench.py"), str(rounds), str(work / "out"), *names]
@@ -45,7 +52,10 @@ def main():
     values = {}
     if "start.first_kvm_run" in wanted:
         values["start.first_kvm_run"] = first_kvm_run(1 if smoke else 41)
-    guests = [name for name in wanted if name != "start.first_kvm_run" and not ("msb" in name and "MVM_BENCH_NO_MSB" in os.environ)]
+    if "egress.relay_vs_splice" in wanted:
+        values["egress.relay_vs_splice"] = relay_vs_splice(1 if smoke else 11, 64 if smoke else 1024)
+    here = ("start.first_kvm_run", "egress.relay_vs_splice")
+    guests = [name for name in wanted if name not in here and not ("msb" in name and "MVM_BENCH_NO_MSB" in os.environ)]
     if guests:
         values.update(in_lab(guests, 1 if smoke else 5))
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "mvm/base/bytes.h"
@@ -83,9 +84,20 @@ struct Reply {
 // The answer to one query of ours; nothing when it is malformed or answers another one.
 std::optional<Reply> parse_reply(ByteView message, uint16_t id, const Name& name, RecordType type);
 
+// Why, for people who look (RFC 8914): sent to clients that speak EDNS.
+struct ExtendedError {
+  uint16_t code = 0;
+  std::string text;  // cut at kMaxErrorText
+};
+inline constexpr uint16_t kErrorOther = 0;
+inline constexpr uint16_t kErrorBlocked = 15;
+inline constexpr uint16_t kErrorNoReachableAuthority = 22;
+inline constexpr size_t kMaxErrorText = 200;
+
 // An answer of at most `limit` bytes. One that does not fit is sent empty and marked truncated, so
 // that the client asks again over TCP.
-Bytes encode_reply(const Query& query, Rcode rcode, std::span<const Record> answers, size_t limit);
+Bytes encode_reply(const Query& query, Rcode rcode, std::span<const Record> answers, size_t limit,
+                   const ExtendedError* why = nullptr);
 Bytes encode_error(uint16_t id, Rcode rcode);
 
 // The data of an HTTPS or SVCB record without what would lead a client past the proxy: encrypted

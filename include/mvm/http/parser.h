@@ -15,6 +15,7 @@
 
 #include "mvm/base/bytes.h"
 #include "mvm/http/message.h"
+#include "mvm/http/target.h"
 
 namespace mvm::http {
 
@@ -41,11 +42,13 @@ enum class Fault {
   BadHeaderValue,  // control characters
   FoldedHeader,    // obs-fold
   BadHost,         // none, two, or none that can be a host
+  HostMismatch,    // the target names another host
   BadLength,
   RepeatedLength,
   LengthAndCoding,  // Content-Length and Transfer-Encoding
   BadCoding,        // a transfer coding other than chunked, or one in HTTP/1.0
   BadChunk,
+  UnexpectedBody,  // with CONNECT or TRACE
   BodyTooLarge,
   Truncated,  // the input ended within a message
 };
@@ -118,7 +121,8 @@ class RequestParser {
   Event end_of_input() noexcept;
   // Nothing of a next message has come.
   bool idle() const noexcept { return phase_ == Phase::Head && section_.empty(); }
-  const RequestHead& head() const noexcept { return head_; }  // from Head to the next Head
+  const RequestHead& head() const noexcept { return head_; }        // from Head to the next Head
+  const RequestTarget& target() const noexcept { return target_; }  // as long as head()
   const Headers& trailers() const noexcept { return body_.trailers(); }
 
  private:
@@ -131,6 +135,7 @@ class RequestParser {
   bool skipped_blank_ = false;
   SectionReader section_{kMaxHead};
   RequestHead head_;
+  RequestTarget target_;
   BodyReader body_;
 };
 

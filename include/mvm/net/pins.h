@@ -4,6 +4,7 @@
 // connection that passes it is judged again.
 
 #include <cstdint>
+#include <span>
 
 #include "mvm/base/ip.h"
 #include "mvm/sys/fd.h"
@@ -21,6 +22,8 @@ class Pins {
   void remove(const IpAddress& address, uint16_t port);
   // All ports of a range. Ranges may overlap.
   void add_range(const IpPrefix& range);
+  // These ranges and no others, in one step.
+  void set_ranges(std::span<const IpPrefix> ranges);
 
  private:
   sys::Fd socket_;

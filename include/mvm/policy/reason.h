@@ -24,6 +24,11 @@ enum class Reason {
   ProtocolUnsupported,
   RateLimited,
   ResourceExhausted,
+  // No decisions, but what became of what was admitted.
+  DnsFailed,            // no resolver gave an answer
+  UpstreamUnreachable,  // no address of the host took the connection
+  UpstreamTls,          // its certificate, or its TLS, is not to be trusted
+  TimedOut,             // nothing came for too long
 };
 
 // "policy_denied", …

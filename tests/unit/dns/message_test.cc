@@ -1,5 +1,6 @@
 #include "mvm/dns/message.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace mvm::dns {
@@ -206,6 +207,19 @@ TEST(Svcb, RefusesWhatIsMalformed) {
   EXPECT_EQ(stripped(head + "\0\3\0\2\1\xbb\0\3\0\2\1\xbb"s), "none");  // a key twice
   EXPECT_EQ(stripped(head + "\0\3\0\5\1"s), "none");
   EXPECT_EQ(stripped(head + "\0\1\0\4\2h2\0"s), "none");  // an empty protocol
+}
+
+TEST(EncodeReply, SaysWhyToClientsThatSpeakEdns) {
+  const ExtendedError why{kErrorBlocked, "because"};
+  const auto asked = parse(query_text(kOpt, 1));
+  const Bytes answer = encode_reply(*asked, Rcode::NxDomain, {}, 1232, &why);
+  // RFC 8914 §2: option 15 of 9 bytes, the code, the text.
+  EXPECT_THAT(std::string(as_text(answer)), ::testing::EndsWith("\0\15\0\17\0\11\0\17because"s));
+  const ExtendedError long_one{kErrorOther, std::string(1000, 'x')};
+  EXPECT_LT(encode_reply(*asked, Rcode::NxDomain, {}, 1232, &long_one).size(), 300U);
+  const auto plain = parse(query_text());
+  EXPECT_EQ(encode_reply(*plain, Rcode::NxDomain, {}, 512, &why),
+            encode_reply(*plain, Rcode::NxDomain, {}, 512));
 }
 
 }

@@ -283,6 +283,27 @@ TEST_F(GuestNetworkTest, TakesConnectionsIntoOpenRanges) {
   EXPECT_EQ(tcp_flags(*answer), kRst | kAck);
 }
 
+TEST_F(GuestNetworkTest, ChangesItsRangesInOneStep) {
+  Pins pins(network_.pins.duplicate());
+  const auto range = [](std::string_view text) { return IpPrefix::parse(text).value(); };
+  const auto answer_to = [&](const char* address) {
+    guest().send(tcp(kGuest4, address, 5432, kSyn));
+    const auto answer = guest().receive();
+    return answer ? tcp_flags(*answer) : uint8_t{0};
+  };
+  // One within another, and one twice.
+  pins.set_ranges(std::vector{range("10.1.0.0/16"), range("10.0.0.0/8"), range("10.0.0.0/8"),
+                              range("fd00::/8")});
+  EXPECT_EQ(answer_to("10.200.0.1"), kSyn | kAck);
+  pins.set_ranges(std::vector{range("10.1.0.0/16")});
+  EXPECT_EQ(answer_to("10.200.0.2"), kRst | kAck);
+  EXPECT_EQ(answer_to("10.1.0.1"), kSyn | kAck);
+  pins.set_ranges(std::vector{range("0.0.0.0/0"), range("::/0")});
+  EXPECT_EQ(answer_to("11.0.0.1"), kSyn | kAck);
+  pins.set_ranges({});
+  EXPECT_EQ(answer_to("11.0.0.2"), kRst | kAck);
+}
+
 TEST_F(GuestNetworkTest, TakesDnsToAnyResolver) {
   guest().send(udp(kGuest4, "9.9.9.9", 53, "a question"));
   pollfd entry{network_.dns_udp.get(), POLLIN, 0};

@@ -1,0 +1,62 @@
+#include "engine.h"
+
+#include "mvm/egress/resolv_conf.h"
+#include "mvm/sys/file.h"
+
+namespace mvm::egress {
+namespace {
+
+std::vector<Endpoint> resolvers_of(std::vector<Endpoint> given) {
+  constexpr size_t kMaxFile = 64 * 1024;
+  if (given.empty())
+    given = parse_resolv_conf(as_text(sys::read_file("/etc/resolv.conf", kMaxFile)));
+  if (given.empty())
+    throw Error(Kind::Unavailable,
+                "no DNS resolver for this sandbox: /etc/resolv.conf names none; name one there");
+  return given;
+}
+
+}
+
+Proxy::Engine::Engine(loop::Loop& loop, net::GuestNetwork network, Settings settings,
+                      EventSink sink)
+    : reporter_(loop, std::move(sink)),
+      judge_(settings.policy, settings.mode),
+      pins_(std::move(network.pins)),
+      resolver_(loop, resolvers_of(std::move(settings.resolvers))),
+      interception_(Interception::for_policy(settings)),
+      meter_(settings.limits, counters_),
+      dns_({loop, judge_, pins_, resolver_, reporter_, counters_}, std::move(network.dns_udp),
+           std::move(network.dns_tcp), settings.limits.queries_per_second),
+      refused_({loop, judge_, pins_, reporter_, counters_}, std::move(network.refused)),
+      flows_({loop, judge_, pins_, resolver_, reporter_, pipes_, meter_, interception_.get(),
+              counters_},
+             std::move(network.tcp), settings.limits) {
+  pins_.open(judge_.open_ranges());
+}
+
+void Proxy::Engine::set_policy(policy::Policy policy, Mode mode) {
+  judge_.replace(std::move(policy), mode);
+  pins_.repin([this](const dns::Name& name) { return judge_.ports_of(name); });
+  pins_.open(judge_.open_ranges());
+}
+
+Counters Proxy::Engine::counters() const {
+  Counters counters = counters_;
+  counters.pins = pins_.size();
+  counters.reports_lost = refused_.lost() + reporter_.lost();
+  return counters;
+}
+
+void Proxy::Engine::reset() {
+  flows_.reset_all();
+  pins_.clear();
+  resolver_.forget();
+}
+
+void Proxy::Engine::stop_accepting() {
+  flows_.stop_accepting();
+  dns_.stop();
+}
+
+}

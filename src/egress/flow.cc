@@ -1,0 +1,316 @@
+#include "flow.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "mvm/sys/error.h"
+
+#include "sockets.h"
+
+namespace mvm::egress {
+namespace {
+
+using namespace std::chrono_literals;
+using policy::Outcome;
+using policy::Reason;
+
+constexpr auto kHelloPatience = 10s;
+constexpr auto kIdle = 2h;  // RFC 5382 §5, what a NAT owes a connection
+constexpr auto kHalfClosedIdle = 5min;
+
+bool client_speaks_first(uint16_t port) noexcept {
+  constexpr uint16_t kPorts[] = {80, 443, 8000, 8080, 8443};
+  return std::ranges::find(kPorts, port) != std::end(kPorts);
+}
+
+Verdict denied(Reason reason) { return {{Outcome::Deny, reason, {}, false}}; }
+
+}
+
+Flow::Flow(FlowParts& parts, uint64_t id, sys::Fd guest, const Endpoint& to,
+           std::function<void()> ended)
+    : parts_(parts),
+      id_(id),
+      guest_(std::move(guest)),
+      to_(to),
+      ended_(std::move(ended)),
+      names_(parts.pins.names_of(to.address, parts.loop.now())),
+      holds_pin_(parts.pins.hold(to.address)) {}
+
+Flow::~Flow() {
+  if (holds_pin_) parts_.pins.release(to_.address);
+}
+
+policy::Request Flow::request() const {
+  policy::Request out;
+  out.host = host_;
+  out.address = to_.address;
+  out.port = to_.port;
+  return out;
+}
+
+// Several names may share the address: the connection may be meant for any of them that is
+// admitted.
+Verdict Flow::judge_connection() {
+  Verdict first;
+  for (const dns::Name& name : names_) {
+    host_ = name;
+    const Verdict verdict = parts_.judge.ask(request());
+    if (verdict.admitted && !verdict.audited) return verdict;
+    if (name == names_.front()) first = verdict;
+  }
+  host_.reset();
+  const Verdict bare = parts_.judge.ask(request());
+  if (names_.empty() || (bare.admitted && !bare.audited)) return bare;
+  host_ = names_.front();
+  return first;
+}
+
+void Flow::start() {
+  const Verdict verdict = judge_connection();
+  if (!verdict.admitted) return refuse(EventKind::Connect, request(), verdict);
+  prepare_stream(guest_.get());
+  speaks_first_ = client_speaks_first(to_.port) || verdict.decision.inspect;
+  if (!speaks_first_) return dial();
+  stage_ = Stage::FirstBytes;
+  deadline_ = parts_.loop.after(kHelloPatience, [this] {
+    Verdict late = denied(Reason::TimedOut);
+    refuse(EventKind::Connect, request(), late);
+  });
+  wait_for_first_bytes();
+}
+
+void Flow::wait_for_first_bytes() {
+  watch_.reset();  // a descriptor is watched once
+  watch_ = parts_.loop.watch(guest_.get(), EPOLLIN | EPOLLRDHUP,
+                             [this](uint32_t events) { look(events); });
+}
+
+void Flow::look(uint32_t events) {
+  if ((events & EPOLLERR) != 0) return end();
+  Peeked peeked = peek_first_bytes(guest_.get());
+  // Half a hello, and no more to come.
+  if (peeked.what == FirstBytes::None && (events & EPOLLRDHUP) != 0)
+    peeked.what = FirstBytes::Broken;
+  switch (peeked.what) {
+    case FirstBytes::None:
+      return;
+    case FirstBytes::Closed:
+    case FirstBytes::Other:
+      return take_other();
+    case FirstBytes::Failed:
+      return end();
+    case FirstBytes::Broken:
+      return refuse(EventKind::Tls, request(), denied(Reason::ProtocolUnsupported));
+    case FirstBytes::Tls:
+      return take_hello(peeked.hello);
+  }
+}
+
+// By the name that the client says it wants, if that is one that we gave this address for;
+// otherwise by the address, which a range may open whatever is there.
+Verdict Flow::judge_hello(const ClientHello& hello, policy::Request& request) const {
+  request.server_name = hello.server_name;
+  if (hello.server_name && std::ranges::find(names_, *hello.server_name) != names_.end()) {
+    request.host = hello.server_name;
+    return parts_.judge.ask(request);
+  }
+  policy::Request bare = request;
+  bare.host.reset();
+  const Verdict by_address = parts_.judge.ask(bare);
+  if (by_address.admitted && !by_address.audited) {
+    request.host = hello.server_name;  // only told
+    return by_address;
+  }
+  // Audited: nothing is known of the address.
+  if (!request.host) request.host = hello.server_name;
+  const Verdict verdict = parts_.judge.ask(request);
+  const bool needs_name = verdict.admitted && !verdict.audited && !hello.server_name;
+  return needs_name ? denied(Reason::SniMismatch) : verdict;
+}
+
+void Flow::take_hello(const ClientHello& hello) {
+  policy::Request asked = request();
+  const Verdict verdict = judge_hello(hello, asked);
+  if (!verdict.admitted) {
+    const bool name = verdict.decision.reason == Reason::SniMismatch;
+    return refuse(EventKind::Tls, asked, verdict,
+                  tls_alert(name ? Alert::UnrecognizedName : Alert::AccessDenied));
+  }
+  host_ = asked.host;
+  admit(EventKind::Tls, asked, verdict);
+}
+
+void Flow::take_other() {
+  const Verdict verdict = parts_.judge.ask(request());
+  admit(EventKind::Connect, request(), verdict);
+}
+
+void Flow::admit(EventKind kind, const policy::Request& asked, const Verdict& verdict) {
+  // Judged again: the policy may have changed since the connection was.
+  if (!verdict.admitted) return refuse(kind, asked, verdict);
+  deadline_.reset();
+  if (verdict.decision.inspect && !verdict.audited) return inspect(kind == EventKind::Tls);
+  judged_ = true;
+  Event event = Judge::describe(kind, asked, verdict);
+  event.flow = id_;
+  ++parts_.counters.flows;
+  told_ = true;
+  parts_.reporter.tell(event);
+  if (upstream_) return relay();
+  dial();
+}
+
+void Flow::refuse(EventKind kind, const policy::Request& asked, const Verdict& verdict,
+                  std::string message) {
+  ++parts_.counters.flows_refused;
+  Event event = Judge::describe(kind, asked, verdict);
+  event.flow = id_;
+  parts_.reporter.refuse(std::move(event));
+  if (message.empty()) {
+    reset_connection(std::move(guest_));
+    return finish();
+  }
+  stage_ = Stage::LastWords;
+  watch_.reset();
+  server_watch_.reset();
+  deadline_.reset();
+  upstream_.reset();
+  last_words_ = std::make_unique<LastWords>(parts_.loop, std::move(guest_), std::move(message),
+                                            [this] { finish(); });
+}
+
+void Flow::dial() {
+  stage_ = Stage::Dialing;
+  // What the client sends meanwhile waits in its socket; only that it is gone is told.
+  watch_.reset();
+  watch_ = parts_.loop.watch(guest_.get(), 0, [this](uint32_t) { end(); });
+  dial_ = std::make_unique<Connector>(Connector::Parts{parts_.loop, parts_.judge, parts_.resolver},
+                                      host_, to_,
+                                      [this](Dial::Result result) { dialed(std::move(result)); });
+}
+
+void Flow::dialed(Dial::Result result) {
+  // It is on the call stack; it goes with the flow, or the next stage.
+  if (!result.socket) return end(Reason::UpstreamUnreachable, sys::errno_text(result.error));
+  upstream_ = std::move(result.socket);
+  prepare_stream(upstream_.get());
+  proceed();
+}
+
+void Flow::proceed() {
+  if (judged_) return relay();
+  stage_ = Stage::WaitForEither;
+  wait_for_first_bytes();
+  server_watch_ = parts_.loop.watch(upstream_.get(), EPOLLIN, [this](uint32_t) { take_other(); });
+}
+
+void Flow::relay() {
+  stage_ = Stage::Relaying;
+  watch_.reset();
+  server_watch_.reset();
+  dial_.reset();
+  wake_at_once(guest_.get());
+  relay_ = std::make_unique<Relay>(Relay::Parts{parts_.loop, parts_.pipes, parts_.meter},
+                                   std::move(guest_), std::move(upstream_), [this](Relay::End how) {
+                                     switch (how) {
+                                       case Relay::End::Closed:
+                                         return end();
+                                       case Relay::End::Reset:
+                                         return end(Reason::Allowed, "connection reset");
+                                       case Relay::End::Exhausted:
+                                         return end(Reason::ResourceExhausted,
+                                                    "the sandbox has used up its bytes");
+                                     }
+                                   });
+  relay_->start();
+}
+
+// Each request is judged, and told of, by itself.
+void Flow::inspect(bool tls) {
+  // Names that a route admits since the authority was made, and addresses without a name, cannot be
+  // certified.
+  if (tls &&
+      (parts_.interception == nullptr || !host_ || !parts_.interception->leaf(host_->text())))
+    return refuse(EventKind::Tls, request(), denied(Reason::ProtocolUnsupported),
+                  tls_alert(Alert::AccessDenied));
+  stage_ = Stage::Http;
+  watch_.reset();
+  server_watch_.reset();
+  upstream_.reset();
+  http_ = std::make_unique<Http1Flow>(
+      Http1Flow::Parts{parts_.loop, parts_.judge, parts_.resolver, parts_.reporter, parts_.meter,
+                       parts_.interception},
+      id_, std::move(guest_), HttpOrigin{host_, to_, tls},
+      [this](const Http1Flow::End& how) { inspected(how); });
+  http_->start();
+}
+
+void Flow::inspected(const Http1Flow::End& how) {
+  if (http_->admitted()) ++parts_.counters.flows;
+  // A connection whose every request was refused has been told of by them.
+  told_ = http_->admitted() || !how.detail.empty();
+  if (!told_) return finish();
+  end(how.reason, how.detail);
+}
+
+void Flow::reset(Reason reason) {
+  if (stage_ == Stage::Ended) return;
+  if (relay_) relay_->reset();
+  if (http_) http_->reset();
+  if (http_) told_ = true;
+  end(reason);
+}
+
+void Flow::end_if_idle() {
+  if (stage_ == Stage::Http && parts_.loop.now() - http_->last_use() > kIdle)
+    return reset(Reason::TimedOut);
+  if (stage_ != Stage::Relaying) return;
+  const auto limit =
+      relay_->half_closed() ? std::chrono::seconds(kHalfClosedIdle) : std::chrono::seconds(kIdle);
+  if (parts_.loop.now() - relay_->last_use() > limit) reset(Reason::TimedOut);
+}
+
+void Flow::end(Reason reason, std::string detail) {
+  if (stage_ == Stage::Ended) return;
+  if (!told_ && stage_ != Stage::LastWords) {
+    // It was admitted as far as it came.
+    const Verdict verdict = parts_.judge.ask(request());
+    Event opened = Judge::describe(EventKind::Connect, request(), verdict);
+    opened.flow = id_;
+    ++parts_.counters.flows;
+    parts_.reporter.tell(opened);
+    told_ = true;
+  }
+  if (told_) {
+    Event event;
+    event.time = std::chrono::system_clock::now();
+    event.kind = EventKind::End;
+    event.flow = id_;
+    if (host_) event.host = host_->text();
+    event.address = to_.address;
+    event.port = to_.port;
+    event.outcome = Outcome::Allow;
+    event.reason = reason;
+    event.detail = std::move(detail);
+    if (relay_) event.sent = relay_->sent();
+    if (relay_) event.received = relay_->received();
+    if (http_) event.sent = http_->sent();
+    if (http_) event.received = http_->received();
+    parts_.reporter.tell(event);
+  }
+  if (guest_) reset_connection(std::move(guest_));
+  if (upstream_) reset_connection(std::move(upstream_));
+  finish();
+}
+
+void Flow::finish() {
+  stage_ = Stage::Ended;
+  watch_.reset();
+  server_watch_.reset();
+  deadline_.reset();
+  const auto ended = std::move(ended_);
+  ended();
+}
+
+}

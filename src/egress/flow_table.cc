@@ -1,0 +1,85 @@
+#include "flow_table.h"
+
+#include "sockets.h"
+
+namespace mvm::egress {
+namespace {
+
+using policy::Outcome;
+using policy::Reason;
+
+constexpr std::chrono::seconds kLookAfter{10};
+
+}
+
+FlowTable::FlowTable(FlowParts parts, sys::Fd listener, const Limits& limits)
+    : parts_(parts),
+      limit_(limits.flows),
+      rate_(limits.flows_per_second),
+      acceptor_(
+          parts.loop, std::move(listener), [this](sys::Fd socket) { accept(std::move(socket)); },
+          [this] { turn_away({}, Reason::ResourceExhausted); }) {
+  look_after();
+}
+
+FlowTable::~FlowTable() { reset_all(); }
+
+void FlowTable::accept(sys::Fd socket) {
+  if (limit_ != 0 && flows_.size() >= limit_)
+    return turn_away(std::move(socket), Reason::ResourceExhausted);
+  if (rate_.take(1, parts_.loop.now()) == 0)
+    return turn_away(std::move(socket), Reason::RateLimited);
+  if (parts_.meter.used_up()) return turn_away(std::move(socket), Reason::ResourceExhausted);
+  const auto to = local_endpoint(socket.get());
+  if (!to) return reset_connection(std::move(socket));  // reset by the client already
+  const uint64_t id = next_++;
+  auto flow =
+      std::make_unique<Flow>(parts_, id, std::move(socket), *to, [this, id] { retire(id); });
+  Flow& started = *flow;
+  flows_.emplace(id, std::move(flow));
+  parts_.counters.flows_now = flows_.size();
+  started.start();
+}
+
+void FlowTable::turn_away(sys::Fd socket, Reason reason) {
+  ++parts_.counters.flows_refused;
+  policy::Request request;
+  if (const auto to = socket ? local_endpoint(socket.get()) : std::nullopt) {
+    request.address = to->address;
+    request.port = to->port;
+    const auto names = parts_.pins.names_of(to->address, parts_.loop.now());
+    if (!names.empty()) request.host = names.front();
+  }
+  parts_.reporter.refuse(
+      Judge::describe(EventKind::Connect, request, {{Outcome::Deny, reason, {}, false}}));
+  if (socket) reset_connection(std::move(socket));
+}
+
+void FlowTable::retire(uint64_t id) {
+  auto flow = flows_.extract(id);
+  parts_.counters.flows_now = flows_.size();
+  if (flow.empty()) return;
+  ended_.push_back(std::move(flow.mapped()));
+  bury_ = parts_.loop.after(std::chrono::milliseconds(0), [this] { ended_.clear(); });
+}
+
+void FlowTable::reset_all() {
+  while (!flows_.empty()) {
+    Flow& flow = *flows_.begin()->second;
+    flow.reset(Reason::Allowed);
+  }
+}
+
+void FlowTable::look_after() {
+  clock_ = parts_.loop.after(kLookAfter, [this] {
+    for (auto at = flows_.begin(); at != flows_.end();) {
+      Flow& flow = *at->second;
+      ++at;  // it may be taken out
+      flow.end_if_idle();
+    }
+    parts_.pins.expire(parts_.loop.now());
+    look_after();
+  });
+}
+
+}

@@ -1,0 +1,72 @@
+#include "hello_peek.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include <sys/socket.h>
+
+#include "scratch.h"
+
+namespace mvm::egress {
+namespace {
+
+// Until when there is nothing to be learned: the end of the record that has begun, or of its
+// header.
+size_t end_of_record(ByteView data) {
+  constexpr size_t kRecordHeader = 5;
+  size_t at = 0;
+  while (true) {
+    Reader in(data.subspan(std::min(at, data.size())));
+    in.skip(3);
+    const uint16_t length = in.u16be();
+    if (!in) return at + kRecordHeader;
+    at += kRecordHeader + length;
+    if (at > data.size()) return at;
+  }
+}
+
+// The socket counts as readable when so many bytes have come, or the last ones.
+void wake_at(int socket, size_t bytes) {
+  const int mark = static_cast<int>(bytes);
+  static_cast<void>(::setsockopt(socket, SOL_SOCKET, SO_RCVLOWAT, &mark, sizeof mark));
+}
+
+FirstBytes judge(const HelloResult& result) {
+  switch (result.state) {
+    case HelloState::Whole:
+      return FirstBytes::Tls;
+    case HelloState::NotTls:
+      return FirstBytes::Other;
+    case HelloState::Broken:
+      return FirstBytes::Broken;
+    case HelloState::More:
+      break;
+  }
+  return FirstBytes::None;
+}
+
+}
+
+void wake_at_once(int socket) { wake_at(socket, 1); }
+
+Peeked peek_first_bytes(int socket) {
+  MVM_UNCLEARED std::array<std::byte, kMaxPeeked> buffer;
+  const ssize_t got = ::recv(socket, buffer.data(), buffer.size(), MSG_PEEK);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return {};
+  if (got < 0) return {FirstBytes::Failed, {}};
+  if (got == 0) return {FirstBytes::Closed, {}};
+  const ByteView data = ByteView(buffer).first(static_cast<size_t>(got));
+  HelloResult result = read_client_hello(data);
+  Peeked peeked{judge(result), std::move(result.hello)};
+  if (peeked.what != FirstBytes::None) {
+    wake_at_once(socket);
+    return peeked;
+  }
+  const size_t wanted = end_of_record(data);
+  if (wanted > kMaxPeeked) return {FirstBytes::Broken, {}};
+  wake_at(socket, wanted);
+  return peeked;
+}
+
+}

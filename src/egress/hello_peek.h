@@ -1,0 +1,30 @@
+#pragma once
+// Reads a client's first bytes and leaves them where they are, so that whoever takes the connection
+// on finds all of it.
+
+#include "mvm/egress/client_hello.h"
+
+namespace mvm::egress {
+
+// Hello and the records around it. A client that sends more of it is cut off.
+inline constexpr size_t kMaxPeeked = 2 * kMaxHello;
+
+enum class FirstBytes : uint8_t {
+  None,  // nothing yet, or not enough: the socket becomes readable when there is more, and stays so
+         // when there never will be (EPOLLRDHUP)
+  Closed,  // nothing, and nothing will come
+  Failed,  // the connection is lost
+  Tls,     // a whole ClientHello
+  Broken,  // begins like TLS, and is none that two readers would read alike
+  Other,
+};
+struct Peeked {
+  FirstBytes what = FirstBytes::None;
+  ClientHello hello;  // of Tls
+};
+
+Peeked peek_first_bytes(int socket);
+// The socket counts as readable at the first byte again, whatever the last look wanted.
+void wake_at_once(int socket);
+
+}

@@ -1,0 +1,36 @@
+#pragma once
+// One HTTP request, held against the policy; and what the client is told when it is refused.
+
+#include <string>
+
+#include "mvm/http/refusal.h"
+#include "mvm/http/target.h"
+
+#include "judge.h"
+
+namespace mvm::egress {
+
+// The connection that a request came on.
+struct HttpOrigin {
+  std::optional<dns::Name> host;
+  Endpoint to;
+  bool tls = false;
+};
+
+struct JudgedRequest {
+  policy::Request request;
+  Verdict verdict;
+  std::string target;  // origin form, to be sent upstream
+};
+
+// The target's authority has to be the connection's host and port, however it is written.
+JudgedRequest judge_request(const Judge& judge, const HttpOrigin& origin,
+                            const http::RequestHead& head);
+
+// 403 with the reason and the flag that would admit the request.
+http::Refusal refusal_of(const JudgedRequest& judged);
+// 502 or 504: upstream could not be reached, or was not to be trusted.
+http::Refusal failure_of(const HttpOrigin& origin, policy::Reason reason,
+                         const std::string& detail);
+
+}

@@ -1,0 +1,32 @@
+#pragma once
+// What inspected TLS connections of a sandbox share: its certificate authority, and whom it
+// believes.
+
+#include <memory>
+#include <string>
+
+#include "mvm/crypto/tls.h"
+#include "mvm/egress/proxy.h"
+
+namespace mvm::egress {
+
+class Interception {
+ public:
+  // Nothing when no rule of the policy looks into connections.
+  static std::unique_ptr<Interception> for_policy(const Settings& settings);
+
+  crypto::TlsServerContext& guests() noexcept { return guests_; }
+  crypto::TlsClientContext& servers() noexcept { return servers_; }
+  // Nothing for a name that was not in the policy when the sandbox began (Settings).
+  std::shared_ptr<const crypto::Leaf> leaf(const std::string& host);
+  const std::string& root_pem() const noexcept { return authority_.root_pem(); }
+
+ private:
+  Interception(const Settings& settings, const crypto::AuthorityScope& scope);
+
+  crypto::CertificateAuthority authority_;
+  crypto::TlsServerContext guests_;
+  crypto::TlsClientContext servers_;
+};
+
+}

@@ -1,0 +1,38 @@
+#include "refused_packets.h"
+
+namespace mvm::egress {
+
+RefusedPackets::RefusedPackets(Parts parts, sys::Fd socket)
+    : parts_(parts),
+      refusals_(std::move(socket)),
+      watch_(parts.loop.watch(refusals_.fd(), EPOLLIN, [this](uint32_t) { read(); })) {}
+
+void RefusedPackets::read() {
+  for (const net::Refusal& refusal : refusals_.take()) tell(refusal);
+}
+
+void RefusedPackets::tell(const net::Refusal& refusal) {
+  ++parts_.counters.packets_refused;
+  policy::Request request;
+  request.address = refusal.to;
+  request.port = refusal.port;
+  // A host of ours, at a port that no rule names.
+  const auto names = parts_.pins.names_of(refusal.to, parts_.loop.now());
+  if (!names.empty()) request.host = names.front();
+  Verdict verdict = parts_.judge.ask(request);
+  const bool udp = refusal.transport == net::Transport::Udp;
+  // What rules admit over TCP is refused as a datagram all the same. And a connection that they
+  // admit was refused because its name has not been looked up, or the look-up is too long ago.
+  if (verdict.admitted) {
+    verdict = {{policy::Outcome::Deny,
+                udp ? policy::Reason::ProtocolUnsupported : policy::Reason::PolicyDenied,
+                {},
+                false}};
+  }
+  Event event = Judge::describe(EventKind::Connect, request, verdict);
+  event.transport = refusal.transport;
+  if (udp) event.suggestion.clear();  // no rule admits datagrams
+  parts_.reporter.refuse(std::move(event));
+}
+
+}

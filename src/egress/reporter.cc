@@ -1,0 +1,47 @@
+#include "reporter.h"
+
+namespace mvm::egress {
+namespace {
+
+constexpr std::chrono::seconds kTogether{1};
+
+std::string identity(const Event& event) {
+  std::string text = std::string(event_word(event.kind)) + ' ' + event.host + ' ' +
+                     std::to_string(event.port) + ' ' + event.method + ' ' + event.path + ' ' +
+                     std::string(policy::reason_word(event.reason)) +
+                     (event.transport == net::Transport::Udp ? " udp " : " ");
+  if (event.address) text += event.address->text();
+  return text;
+}
+
+}
+
+Reporter::~Reporter() { flush(); }
+
+void Reporter::refuse(Event event) {
+  auto key = identity(event);
+  if (const auto found = recent_.find(key); found != recent_.end()) {
+    ++found->second.count;
+    return;
+  }
+  if (recent_.size() >= kMaxKinds) {
+    ++lost_;
+    return;
+  }
+  sink_(event);
+  event.count = 0;
+  recent_.emplace(std::move(key), std::move(event));
+  if (!end_of_second_) end_of_second_ = loop_.after(kTogether, [this] { flush(); });
+}
+
+void Reporter::flush() {
+  end_of_second_.reset();
+  for (auto& [key, event] : recent_) {
+    if (event.count == 0) continue;
+    event.time = std::chrono::system_clock::now();
+    sink_(event);
+  }
+  recent_.clear();
+}
+
+}
