@@ -1,18 +1,17 @@
 #include "mvm/http/upgrade.h"
 
-#include <array>
-#include <span>
 #include <vector>
 
-#include <openssl/evp.h>
-
 #include "mvm/base/bytes.h"
-#include "mvm/base/error.h"
 #include "mvm/base/text.h"
 
 #include "fields.h"
+#include "sha1.h"
 
 namespace mvm::http {
+
+static constexpr std::string_view kBase64 =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 // The values of all fields of a name as one list (RFC 9110 §5.6.1), empty elements left out.
 static std::vector<std::string_view> list_of(const Headers& headers, std::string_view name) {
@@ -31,12 +30,10 @@ static const std::string* only(const Headers& headers, std::string_view name) {
 
 // 16 bytes in base64: 22 digits and "==", the last digit having but two bits of its six.
 static bool is_key(std::string_view text) noexcept {
-  static constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   if (text.size() != 24 || !text.ends_with("==")) return false;
   for (const char c : text.substr(0, 22))
-    if (kDigits.find(c) == std::string_view::npos) return false;
-  return kDigits.find(text[21]) % 16 == 0;
+    if (kBase64.find(c) == std::string_view::npos) return false;
+  return kBase64.find(text[21]) % 16 == 0;
 }
 
 static bool is_handshake(const RequestHead& head) {
@@ -57,15 +54,17 @@ Upgrade requested_upgrade(const RequestHead& head) noexcept {
 
 std::string websocket_accept(std::string_view key) {
   static constexpr std::string_view kMagic = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-  const std::string text = std::string(key).append(kMagic);
-  std::array<unsigned char, 20> digest{};
-  unsigned length = 0;
-  if (EVP_Digest(text.data(), text.size(), digest.data(), &length, EVP_sha1(), nullptr) != 1 ||
-      length != digest.size())
-    throw Error(Kind::Internal, "computing SHA-1: the library refused");
-  std::array<unsigned char, 32> encoded{};
-  const int size = EVP_EncodeBlock(encoded.data(), digest.data(), static_cast<int>(digest.size()));
-  return std::string(as_text(std::as_bytes(std::span(encoded).first(static_cast<size_t>(size)))));
+  const auto digest = sha1(as_bytes(std::string(key).append(kMagic)));
+  // 20 bytes are six groups of three and one of two.
+  std::string out;
+  for (size_t at = 0; at < 21; at += 3) {
+    const uint32_t group = static_cast<uint32_t>(digest[at]) << 16 |
+                           static_cast<uint32_t>(digest[at + 1]) << 8 |
+                           (at == 18 ? 0U : digest[at + 2]);
+    for (const unsigned shift : {18U, 12U, 6U, 0U}) out += kBase64[(group >> shift) & 63U];
+  }
+  out.back() = '=';
+  return out;
 }
 
 // "permessage-deflate; client_max_window_bits": the name is what counts.

@@ -10,6 +10,7 @@ THIRD_PARTY = {
     "CLI/": {"cli"},
     "toml++/": {"config"},
     "spdlog/": {"obs"},
+    "nghttp2/": {"http"},
     "openssl/": {"crypto"},
     "sqlite3.h": {"state"},
     "archive": {"image"},
