@@ -50,14 +50,14 @@ Numbers read_numbers(const Window& window, size_t at) {
     while (is(window.at(i), kDigit)) {
       if (digits == kMaxDigits) {
         out.open = true;
-        out.end = i;
-        return out;
+        break;
       }
       out.digits[digits++] = window.at(i++);
       ++group.length;
     }
     out.groups[out.count++] = group;
     out.end = i;
+    if (out.open) return out;
     gap = separator_at(window, i, separator);
     if (gap == 0) return out;
     if (out.count == kMaxGroups) {

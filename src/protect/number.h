@@ -22,7 +22,7 @@ inline constexpr size_t kMaxGroups = 24;
 inline constexpr size_t kMaxDigits = 64;
 
 struct Numbers {
-  std::array<Group, kMaxGroups> groups;
+  std::array<Group, kMaxGroups> groups;  // only the first `count` are written: this is made often
   std::array<char, kMaxDigits> digits;
   size_t count = 0;   // of groups
   size_t end = 0;     // behind the last digit

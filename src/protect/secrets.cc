@@ -97,7 +97,7 @@ Found match_private_key(const Window& window, size_t at) {
       if (!body) return std::nullopt;
       return Hit{at, end + 5, PiiClass::PrivateKey, ""};
     }
-    if (!body_character(c)) break;
+    if (!body_character(c) || (c == '-' && window.starts_with(i, kBegin))) break;
     run = is(c, kAlnum | kBase64) ? run + 1 : 0;
     body = body || run >= 40;
   }

@@ -179,7 +179,7 @@ bool british_licence(std::string_view w) {  // surname, birth date within digits
   if (w.size() != 16 && w.size() != 18) return false;
   for (size_t i = 0; i < 5; ++i)
     if (!is(w[i], kUpper) && w[i] != '9') return false;
-  for (const size_t i : {5, 6, 7, 8, 9, 10})
+  for (size_t i = 5; i < 11; ++i)
     if (!is(w[i], kDigit)) return false;
   const unsigned month = part(w, 6, 2) % 50;
   const unsigned day = part(w, 8, 2);
