@@ -40,16 +40,6 @@ size_t skip(const Window& window, size_t at, std::string_view text) {
   return window.starts_with(at, text) ? at + text.size() : at;
 }
 
-// A year of four digits at `at`; the end, or 0.
-size_t year_at(const Window& window, size_t at) {
-  unsigned year = 0;
-  for (size_t i = 0; i < 4; ++i) {
-    if (!is(window.at(at + i), kDigit)) return 0;
-    year = year * 10 + static_cast<unsigned>(window.at(at + i) - '0');
-  }
-  return plausible_year(year) && !is(window.at(at + 4), kAlnum) ? at + 4 : 0;
-}
-
 Found birth(const Window& window, size_t start, size_t end) {
   if ((context_before(window, start) & kSaysBirth) == 0) return std::nullopt;
   return Hit{start, end, PiiClass::BirthDate, ""};
@@ -106,34 +96,45 @@ Found match_date(const Window& window, const Numbers& numbers, size_t first) {
   return birth(window, one.start, numbers.end_of(first + 2));
 }
 
+// At a year of four digits: what stands before it may be a day and a month's name.
 Found match_named_month(const Window& window, const Numbers& numbers, size_t first) {
-  const Group& day = numbers.groups[first];
-  if (day.length > 2) return std::nullopt;
-  const size_t end = numbers.end_of(first);
+  const Group& year = numbers.groups[first];
+  if (year.length != 4 || !plausible_year(part(numbers.digits_of(first, first), 0, 4)))
+    return std::nullopt;
+  const char before = window.before(year.start);
+  if ((before != ' ' && before != '-') || is(window.at(numbers.end_of(first)), kAlnum))
+    return std::nullopt;
+  size_t at = year.start;
+  const auto back = [&](std::string_view text) {
+    const bool there = window.behind(at, text.size()) == text;
+    if (there) at -= text.size();
+    return there;
+  };
+  const auto digits_back = [&] {
+    const size_t from = at;
+    while (at > 0 && from - at < 2 && is(window.before(at), kDigit)) --at;
+    return from != at && !is(window.before(at), kAlnum);
+  };
+  const auto month_back = [&] {
+    const size_t from = at;
+    while (at > 0 && from - at < 16 && is(window.before(at), kAlpha | kHigh)) --at;
+    return from != at && month_at(window, at) == from - at;
+  };
+  back(" ") || back("-");
+  for (const std::string_view filler : {"de", ",", "."}) back(filler);
+  if (window.before(at) == ' ') --at;
+  const size_t mark = at;
   // "12 March 1985", "12. März 1985", "12 de marzo de 1985", "12th of March 1985"
-  size_t at = end;
-  for (const std::string_view filler : {"st", "nd", "rd", "th", "er", ".", " ", "de ", "of ", "-"})
-    at = skip(window, at, filler);
-  if (at > end) {
-    if (const size_t month = month_at(window, at); month != 0) {
-      at += month;
-      for (const std::string_view filler : {".", ",", " ", "de ", "-"})
-        at = skip(window, at, filler);
-      const size_t year_end = year_at(window, at);
-      return year_end == 0 ? std::nullopt : birth(window, day.start, year_end);
-    }
+  if (month_back()) {
+    for (const std::string_view filler : {" ", "-", "of ", "de ", "."}) back(filler);
+    for (const std::string_view filler : {"st", "nd", "rd", "th", "er"}) back(filler);
+    if (digits_back()) return birth(window, at, numbers.end_of(first));
   }
   // "March 12, 1985"
-  if (window.before(day.start) != ' ' || !is(window.before(day.start - 1), kAlpha))
-    return std::nullopt;
-  size_t from = day.start - 1;
-  while (from > 0 && day.start - from < 14 && is(window.before(from), kAlpha)) --from;
-  if (month_at(window, from) != day.start - 1 - from) return std::nullopt;
-  at = end;
-  for (const std::string_view filler : {"st", "nd", "rd", "th", ",", " "})
-    at = skip(window, at, filler);
-  const size_t year_end = at == end ? 0 : year_at(window, at);
-  return year_end == 0 ? std::nullopt : birth(window, from, year_end);
+  at = mark;
+  for (const std::string_view filler : {"st", "nd", "rd", "th"}) back(filler);
+  if (digits_back() && back(" ") && month_back()) return birth(window, at, numbers.end_of(first));
+  return std::nullopt;
 }
 
 }

@@ -28,7 +28,7 @@ Found match_wallet(const Window& window, const Token& token);
 Found match_secret_value(const Window& window, const Token& token);
 bool is_uuid(std::string_view text) noexcept;
 
-// A word of letters and digits with a digit at `at`: identity numbers with letters, IBAN, VIN,
+// A word of letters and digits that `at` is in: identity numbers with letters, IBAN, VIN,
 // passports, driving licences.
 Found match_word(const Window& window, size_t at, const ClassSet& classes);
 // The same written in groups: "GB29 NWBK 6016 …", "AB 12 34 56 C", "131052-308T".

@@ -40,6 +40,9 @@ Outcome examine_token(const Window& window, Token token, const ClassSet& classes
     for (const auto match : {match_api_key, match_wallet, match_secret_value})
       if (Found found = wanted(match(window, token), classes)) return {found, found->end};
     if (is_uuid(token.text)) return {std::nullopt, token.end};
+    // Identity numbers in which letters and digits alternate begin here, not at their digits.
+    if (Found found = wanted(match_word(window, token.start, classes), classes))
+      return {found, found->end};
   }
   return {std::nullopt, token.text.size() > kMaxMixedWord ? token.end : 0};
 }
@@ -50,24 +53,54 @@ Found examine_group(const Window& window, const Numbers& numbers, size_t group,
     if (!classes.has(kind)) return std::nullopt;
     return match(window, numbers, group);
   };
-  const uint8_t length = numbers.groups[group].length;
-  if (Found found = ask(PiiClass::Ipv4, match_ipv4)) return found;
-  if (may_start_shape(length)) {
+  const Group& first = numbers.groups[group];
+  const char next = group + 1 < numbers.count ? numbers.groups[group + 1].separator : '\0';
+  if (next == '.' && first.length <= 3) {
+    if (Found found = ask(PiiClass::Ipv4, match_ipv4)) return found;
+    if (Found found = ask(PiiClass::Coordinates, match_coordinates)) return found;
+  }
+  if (may_start_shape(first.length)) {
     const Candidate candidate{window, numbers, group, group, {}};
     if (Found found = match_shape(candidate, classes)) return found;
   }
-  if (length <= 4) {
+  if (first.length <= 4 && next != '\0' && next != '(')
     if (Found found = ask(PiiClass::BirthDate, match_date)) return found;
+  if (first.length == 4)
     if (Found found = ask(PiiClass::BirthDate, match_named_month)) return found;
-    if (Found found = ask(PiiClass::Coordinates, match_coordinates)) return found;
-  }
   return ask(PiiClass::Phone, match_phone);
+}
+
+// Time stamps, the most frequent of long numbers: a date, and a time or nothing behind it.
+bool is_timestamp(const Window& window, size_t at) {
+  constexpr std::string_view kForm = "dddd-dd-ddTdd:dd";
+  for (size_t i = 0; i < kForm.size(); ++i) {
+    const char c = window.at(at + i);
+    if (kForm[i] == 'd' ? !is(c, kDigit) : c != kForm[i] && (kForm[i] != 'T' || c != ' '))
+      return false;
+  }
+  return true;
+}
+
+// An IBAN in groups of four whose first groups hold few digits: found by its later ones.
+Found match_iban_around(const Window& window, size_t at) {
+  if (Found found = match_spaced_iban(window, at)) return found;
+  for (size_t back = 5; back <= 20 && back <= at; back += 5) {
+    if (window.before(at - back + 5) != ' ' && window.before(at - back + 5) != '-')
+      return std::nullopt;
+    if (Found found = match_spaced_iban(window, at - back + 2)) return found;
+  }
+  return std::nullopt;
 }
 
 Outcome examine_numbers(const Window& window, size_t at, const ClassSet& classes) {
   const char before = window.before(at);
-  if (is(before, kAlpha)) {
-    if (Found found = wanted(match_spaced_iban(window, at), classes)) return {found, found->end};
+  if (classes.has(PiiClass::Iban)) {
+    if (Found found = match_iban_around(window, at)) return {found, found->end};
+  }
+  if (!is(before, kAlnum) && is_timestamp(window, at) && !classes.empty()) {
+    const Numbers date = read_numbers(window, at);
+    if (Found found = wanted(match_date(window, date, 0), classes)) return {found, found->end};
+    return {std::nullopt, at + 16};
   }
   const Numbers numbers = read_numbers(window, at);
   const size_t first_end = numbers.end_of(0);
@@ -77,16 +110,20 @@ Outcome examine_numbers(const Window& window, size_t at, const ClassSet& classes
   }
   if (is(before, kAlpha) || before == '_') return {std::nullopt, first_end};
   if (Found found = wanted(match_spaced_id(window, at), classes)) return {found, found->end};
-  // Numbers that are too small to be anything, the most frequent case.
-  if (numbers.count == 1 && numbers.groups[0].length < 7 && before != '(' && before != '+') {
-    const char after = window.at(first_end);
-    if (after != ' ' && after != '.' && !is(after, kHigh) && !is(after, kAlpha) && after != ',' &&
-        after != '-')
-      return {std::nullopt, first_end};
-  }
   for (size_t group = 0; group < numbers.count; ++group)
     if (Found found = examine_group(window, numbers, group, classes)) return {found, found->end};
   return {std::nullopt, numbers.end};
+}
+
+// At the last digit before a byte beyond ASCII: "48°51'24\"N", "1985年3月12日".
+Outcome examine_marked(const Window& window, size_t at, const ClassSet& classes) {
+  size_t start = at;
+  while (start > 0 && at - start < 8 && is(window.before(start), kDigit)) --start;
+  if (at - start > 3) return {std::nullopt, at + 1};
+  const Numbers numbers = read_numbers(window, start);
+  Found found = wanted(match_date(window, numbers, 0), classes);
+  if (!found) found = wanted(match_coordinates(window, numbers, 0), classes);
+  return {found, found ? found->end : at + 1};
 }
 
 }
@@ -118,7 +155,24 @@ Outcome examine(const Window& window, size_t at, const ClassSet& classes) {
       break;
     }
   }
-  if (is(c, kDigit)) return examine_numbers(window, at, classes);
+  if (is(c, kDigit)) {
+    if (!is(window.before(at), kDigit)) {
+      const Outcome outcome = examine_numbers(window, at, classes);
+      if (outcome.found) return outcome;
+      // The mark may be behind this very number.
+      size_t last = at;
+      while (last < at + 4 && is(window.at(last + 1), kDigit)) ++last;
+      if (is(window.at(last + 1), kHigh)) {
+        const Outcome marked = examine_marked(window, last, classes);
+        if (marked.found) return marked;
+      }
+      return outcome;
+    }
+    if (is(window.at(at + 1), kHigh)) return examine_marked(window, at, classes);
+  }
+  if (is(c, kUpper)) {
+    if (Found found = wanted(match_word(window, at, classes), classes)) return {found, found->end};
+  }
   return {std::nullopt, at + 1};
 }
 

@@ -46,7 +46,7 @@ Numbers read_numbers(const Window& window, size_t at) {
   size_t gap = 0;
   size_t i = at;
   for (;;) {
-    Group group{i, static_cast<uint16_t>(digits), 0, separator, static_cast<uint16_t>(gap)};
+    Group group{static_cast<uint32_t>(i), static_cast<uint8_t>(digits), 0, separator};
     while (is(window.at(i), kDigit)) {
       if (digits == kMaxDigits) {
         out.open = true;

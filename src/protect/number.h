@@ -10,15 +10,15 @@
 
 namespace mvm::protect {
 
+// Small, since these are made for every number of a text.
 struct Group {
-  size_t start;    // in the window
-  uint16_t digit;  // index of its first digit
+  uint32_t start;  // in the window
+  uint8_t digit;   // index of its first digit
   uint8_t length;
   char separator;  // before it: ' ' '-' '.' '/' or '(' ')' for parentheses; NUL for the first
-  uint16_t gap;    // bytes of the separator
 };
 
-inline constexpr size_t kMaxGroups = 24;
+inline constexpr size_t kMaxGroups = 12;
 inline constexpr size_t kMaxDigits = 64;
 
 struct Numbers {
@@ -28,7 +28,7 @@ struct Numbers {
   size_t end = 0;     // behind the last digit
   bool open = false;  // more digits follow than we keep
 
-  size_t end_of(size_t group) const { return groups[group].start + groups[group].length; }
+  size_t end_of(size_t group) const { return size_t{groups[group].start} + groups[group].length; }
   std::string_view digits_of(size_t first, size_t last) const {
     const size_t to = size_t{groups[last].digit} + groups[last].length;
     return {digits.data() + groups[first].digit, to - groups[first].digit};
