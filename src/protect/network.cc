@@ -87,6 +87,9 @@ Found match_mac(const Window& window, size_t at) {
     if (i % 3 == 2 ? c != separator : !is_hex(c)) return std::nullopt;
     if (i % 3 != 2) varied = varied || lower(c) != lower(window.at(at));
   }
+  // Groups are nobody's: the first octet is odd.
+  if (std::string_view("13579bdfBDF").find(window.at(at + 1)) != std::string_view::npos)
+    return std::nullopt;
   const char before = window.before(at);
   const char after = window.at(at + kLength);
   // Longer rows of pairs are fingerprints.
