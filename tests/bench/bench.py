@@ -24,6 +24,19 @@ def first_kvm_run(rounds):
     return statistics.median(float(line) for line in done.stdout.split())
 
 
+def detectors(wanted, smoke):
+    """Throughput of the detectors, and how right they are on the generated documents."""
+    values = {}
+    if any(name.startswith("scan.") for name in wanted):
+        program = [ROOT / "build/release/tests/bench/pii_scan", "0" if smoke else "3"]
+        values.update(json.loads(subprocess.run(program, capture_output=True, text=True, timeout=600, check=True).stdout))
+    if any(name.startswith("pii.") for name in wanted):
+        # Debian's Python: it has the libraries that are the oracles.
+        program = ["/usr/bin/python3", ROOT / "tests/pii/measure.py", ROOT / "build/release/tests/pii_find", "600" if smoke else "20000"]
+        values.update(json.loads(subprocess.run(program, capture_output=True, text=True, timeout=900, check=True).stdout))
+    return values
+
+
 def in_lab(names, rounds):
     work = pathlib.Path(os.environ["MVM_BENCH_WORK"])
     command = [sys.executable, str(HERE / "lab_bench.py"), str(rounds), str(work / "out"), *names]
@@ -45,7 +58,9 @@ def main():
     values = {}
     if "start.first_kvm_run" in wanted:
         values["start.first_kvm_run"] = first_kvm_run(1 if smoke else 41)
-    guests = [name for name in wanted if name != "start.first_kvm_run" and not ("msb" in name and "MVM_BENCH_NO_MSB" in os.environ)]
+    values.update(detectors(wanted, smoke))
+    host = ("start.first_kvm_run", "scan.", "pii.")
+    guests = [name for name in wanted if not name.startswith(host) and not ("msb" in name and "MVM_BENCH_NO_MSB" in os.environ)]
     if guests:
         values.update(in_lab(guests, 1 if smoke else 5))
 
