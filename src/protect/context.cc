@@ -498,11 +498,13 @@ uint32_t context_before(const Window& window, size_t start) {
   text.remove_prefix(field_start(text));
   uint32_t says = 0;
   bool high = false;
+  bool digits = false;
   for (size_t end = text.size(); end > 0;) {
     const char last = text[end - 1];
     high = high || is(last, kHigh);
     // Words before another value speak of that one.
-    if (says != 0 && is(last, kDigit)) return says;
+    digits = digits || is(last, kDigit);
+    if (says != 0 && digits) return says;
     if (!is(last, kAlpha)) {
       --end;
       continue;
@@ -513,7 +515,7 @@ uint32_t context_before(const Window& window, size_t start) {
     // The start of the reach may have cut this word: then it says nothing.
     const bool cut = from == 0 && text.size() == kReach;
     if (!cut) {
-      if (says == 0 && !high && word == kSaysOther) return kSaysOther;
+      if (says == 0 && !high && word == kSaysOther) return digits ? 0 : uint32_t{kSaysOther};
       says |= word & ~uint32_t{kSaysOther};
     }
     end = from;

@@ -78,14 +78,11 @@ Found match_email(const Window& window, size_t at) {
 
 Found match_url_password(const Window& window, size_t at) {
   size_t start = at;
-  while (start > 0 && at - start <= kMaxPassword) {
-    const char c = window.before(start);
-    if (c == ':' || c == '/' || c == '@' || c == ' ' || c == '"' || c == '\'' || c == '\n' ||
-        c == '<' || c == '>' || c == '{' || c == '}' || c == '$' || c == '(' || c == ')') {
-      break;
-    }
-    --start;
-  }
+  const auto part = [](char c) {
+    return (is(c, kAlnum | kLocal | kBase64) && c != '/') || c == '!' || c == '*' || c == '~' ||
+           c == '^';
+  };
+  while (start > 0 && at - start <= kMaxPassword && part(window.before(start))) --start;
   if (start == 0 || window.before(start) != ':' || at - start < 6 || at - start > kMaxPassword)
     return std::nullopt;
   size_t user = start - 1;

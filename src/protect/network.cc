@@ -64,6 +64,7 @@ Found match_ipv6(const Window& window, size_t at) {
   if (is(before, kAlnum) || before == '_' || before == '.' || is(after, kAlnum) || after == '_')
     return std::nullopt;
   const std::string_view text = window.text(start, end);
+  if (after == '/' && text.ends_with("::")) return std::nullopt;  // a network
   for (const char c : text) colons += c == ':' ? 1 : 0;
   if (colons < 2) return std::nullopt;
   const auto address = IpAddress::parse(text);

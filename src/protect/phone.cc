@@ -38,7 +38,7 @@ constexpr Country kCountries[] = {
     {255, 9, 9},  {256, 9, 9},  {257, 8, 8},   {258, 8, 9},  {260, 9, 9},  {261, 9, 9},
     {262, 9, 9},  {263, 7, 9},  {264, 8, 9},   {265, 7, 9},  {266, 8, 8},  {267, 7, 8},
     {268, 8, 8},  {269, 7, 7},  {297, 7, 7},   {298, 6, 6},  {299, 6, 6},  {350, 8, 8},
-    {351, 9, 9},  {352, 5, 9},  {353, 8, 9},   {354, 7, 9},  {355, 8, 9},  {356, 8, 8},
+    {351, 9, 9},  {352, 5, 9},  {353, 7, 9},   {354, 7, 9},  {355, 8, 9},  {356, 8, 8},
     {357, 8, 8},  {358, 6, 11}, {359, 7, 9},   {370, 8, 8},  {371, 8, 8},  {372, 7, 8},
     {373, 8, 8},  {374, 8, 8},  {375, 9, 9},   {376, 6, 9},  {377, 8, 9},  {378, 8, 10},
     {380, 9, 9},  {381, 8, 9},  {382, 8, 8},   {383, 8, 8},  {385, 8, 9},  {386, 8, 8},
@@ -82,6 +82,8 @@ Found international(const Window& window, const Numbers& numbers, size_t first, 
   for (size_t group = first; group < numbers.count; ++group) {
     const Group& now = numbers.groups[group];
     if (count + now.length > 17) break;
+    // "+35236450.6" is an amount.
+    if (now.length == 1 && (now.separator == '.' || now.separator == '-')) return std::nullopt;
     // "+44 (0)20 …": the trunk's zero is not part of the number.
     const bool trunk = now.separator == '(' && now.length == 1 && numbers.digits[now.digit] == '0';
     for (size_t i = 0; !trunk && i < now.length; ++i)

@@ -23,16 +23,17 @@ constexpr size_t kPiece = size_t{32} * 1024;
 constexpr size_t kBlock = 64;
 constexpr size_t kPadding = 4 * kBlock;
 constexpr size_t kCapacity = kHistory + kMaxHold + kPiece + 2 * kHistory;
-// The longest start of a value that stands before its trigger: an address's local part.
-constexpr size_t kMaxStart = 72;
-constexpr size_t kMarks = 24;  // and "AB ", "+44 (" before the first digits that trigger
+// The longest start of a value that stands before its trigger: a webhook's address, a local part.
+constexpr size_t kMaxStart = 96;
+constexpr size_t kMarks = 40;  // and "12 de septiembre de ", "AB ", "+44 (" before what triggers
 
 // From where the end of the text may be the start of a value.
 size_t open_end(const char* text, size_t from, size_t end) {
   size_t at = end;
   const size_t least = end - std::min(end - from, kMaxStart);
   const auto part = [](char c) {
-    return is(c, kAlnum | kLocal | kWordMark | kBase64) || c == ':' || c == '.' || c == '~';
+    return is(c, kAlnum | kLocal | kWordMark | kBase64) || c == ':' || c == '!' || c == '*' ||
+           c == '~' || c == '^';
   };
   while (at > least && part(text[at - 1])) --at;
   for (size_t i = 0; i < kMarks && at > from && text[at - 1] != '\n'; ++i) --at;

@@ -72,7 +72,7 @@ bool argentine(std::string_view d) {
   const bool known =
       kind == 20 || (kind >= 23 && kind <= 27) || kind == 30 || kind == 33 || kind == 34;
   const int check = (11 - weighted_sum(d, kWeights) % 11) % 11;
-  return known && check == digit(d, 10);
+  return known && (check == 10 ? 9 : check) == digit(d, 10);
 }
 
 bool israeli(std::string_view d) { return luhn(d) && !all_same(d); }
