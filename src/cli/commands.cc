@@ -325,6 +325,10 @@ constexpr std::array<std::string_view, 2> kValidateExamples = {"mvm config valid
                                                                "mvm config validate box.toml"};
 constexpr std::array<std::string_view, 2> kShowExamples = {"mvm config show",
                                                            "MVM_CPUS=4 mvm config show --json"};
+constexpr std::array kScanPositional = {
+    Positional{"FILE", "The file to look through.", true, false, Offer::Files}};
+constexpr std::array<std::string_view, 2> kScanExamples = {"mvm policy scan notes.txt",
+                                                           "mvm policy scan --json export.csv"};
 constexpr std::array kDaemonOptions = {
     Option{0, "ready-fd", "", "FD", "Close this descriptor when serving.", false, true}};
 constexpr std::array<std::string_view, 1> kDaemonExamples = {"mvm daemon"};
@@ -511,6 +515,11 @@ constexpr std::array kCommands = {
     Command{Verb::ConfigShow, "config show", "", kItself, "Print the settings that `up` would use",
             "Prints each setting with the place it came from, as a valid mvm.toml.",
             kFilePositional, kConfigOptions, "", false, kShowExamples},
+    Command{Verb::PolicyScan, "policy scan", "", kItself,
+            "Find personal data and secrets in a file",
+            "Runs every detector on the file and prints the class and place (line and column, in "
+            "bytes) of each finding, and how many there are of each class; never a value.",
+            kScanPositional, kConfigOptions, "", false, kScanExamples},
     Command{Verb::Daemon,
             "daemon",
             "",

@@ -29,6 +29,17 @@ def relay_vs_splice(rounds, mebibytes):
     program = ROOT / "build/release/tests/bench/egress_relay"
     done = subprocess.run([program, str(rounds), str(mebibytes)], stdout=subprocess.PIPE, text=True, timeout=600, check=True)
     return statistics.median(float(line) for line in done.stdout.split())
+def detectors(wanted, smoke):
+    """Throughput of the detectors, and how right they are on the generated documents."""
+    values = {}
+    if any(name.startswith("scan.") for name in wanted):
+        program = [ROOT / "build/release/tests/bench/pii_scan", "0" if smoke else "3"]
+        values.update(json.loads(subprocess.run(program, capture_output=True, text=True, timeout=600, check=True).stdout))
+    if any(name.startswith("pii.") for name in wanted):
+        # Debian's Python: it has the libraries that are the oracles.
+        program = ["/usr/bin/python3", ROOT / "tests/pii/measure.py", ROOT / "build/release/tests/pii_find", "600" if smoke else "20000"]
+        values.update(json.loads(subprocess.run(program, capture_output=True, text=True, timeout=900, check=True).stdout))
+    return values
 
 
 def in_lab(names, rounds):
@@ -54,8 +65,9 @@ def main():
         values["start.first_kvm_run"] = first_kvm_run(1 if smoke else 41)
     if "egress.relay_vs_splice" in wanted:
         values["egress.relay_vs_splice"] = relay_vs_splice(1 if smoke else 11, 64 if smoke else 1024)
-    here = ("start.first_kvm_run", "egress.relay_vs_splice")
-    guests = [name for name in wanted if name not in here and not ("msb" in name and "MVM_BENCH_NO_MSB" in os.environ)]
+    values.update(detectors(wanted, smoke))
+    host = ("start.first_kvm_run", "egress.", "scan.", "pii.")
+    guests = [name for name in wanted if not name.startswith(host) and not ("msb" in name and "MVM_BENCH_NO_MSB" in os.environ)]
     if guests:
         values.update(in_lab(guests, 1 if smoke else 5))
 

@@ -45,6 +45,7 @@ int kernel_remove(Context& context, const Arguments& arguments);
 
 // ---- mvm itself ------------------------------------------------------------------------------
 int doctor(Context& context, const Arguments& arguments);
+int policy_scan(Context& context, const Arguments& arguments);
 int daemon_status(Context& context, const Arguments& arguments);
 int daemon_stop(Context& context);
 

@@ -38,6 +38,7 @@ enum class Verb {
   KernelRemove,
   ConfigValidate,
   ConfigShow,
+  PolicyScan,
   Daemon,
   DaemonStatus,
   DaemonStop,

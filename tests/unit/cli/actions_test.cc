@@ -416,6 +416,18 @@ TEST_F(Actions, DoctorFindsMkfsOnThePath) {
   EXPECT_THAT(out, HasSubstr("/mkfs.ext4\n"));
 }
 
+TEST_F(Actions, PolicyScanTellsPlacesAndNoValues) {
+  write("notes.txt", "nothing here\nmail jane.roe@example.org now\n");
+  const std::string file = folder.path() + "/notes.txt";
+  EXPECT_EQ(run({"policy", "scan", file}), 0);
+  EXPECT_EQ(out, file + ":2:6: email\n\nCLASS  COUNT\nemail  1\n");
+  EXPECT_EQ(run({"policy", "scan", "--json", file}), 0);
+  EXPECT_EQ(out, "{\"counts\":{\"email\":1},\"file\":\"" + file +
+                     "\",\"findings\":[{\"class\":\"email\",\"column\":6,\"detail\":\"\","
+                     "\"length\":20,\"line\":2}],\"total\":1}\n");
+  EXPECT_THAT(failure({"policy", "scan", "/no/such/file"}), HasSubstr("/no/such/file"));
+}
+
 TEST(Tame, ShowsControlBytesAndLetsTextPass) {
   EXPECT_EQ(tame("plain\ttext\r\nü\n"), "plain\ttext\r\nü\n");
   EXPECT_EQ(tame("\x1b]52;c;x\x07"), "\\x1b]52;c;x\\x07");

@@ -1,0 +1,54 @@
+#pragma once
+// Replaces what is found in the values of JSON documents, in a stream: escapes are decoded before
+// the detectors look and put back after. Names of members and structure pass as they are, and so
+// does, byte for byte, every value without findings. Documents may follow each other (NDJSON). A
+// value's name counts as the words before it.
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "mvm/protect/finding.h"
+
+namespace mvm::protect {
+
+// What stands in a finding's place; nothing: it stays.
+using Replace = std::function<std::optional<std::string>(const Finding&, std::string_view value)>;
+
+class JsonRewriter {
+ public:
+  static constexpr size_t kMaxString = size_t{1} << 20;
+  static constexpr size_t kMaxNumber = 512;
+
+  JsonRewriter(ClassSet classes, Replace replace)
+      : classes_(classes), replace_(std::move(replace)) {}
+
+  // Appends to `out` what is decided; a string waits until it is whole and known to be no name.
+  // False when a string or number is over its limit, or an escape is none: the document cannot be
+  // decoded, policy decides about it, and nothing more may be fed.
+  bool feed(std::string_view bytes, std::string& out);
+  // False also when the document ends within a string.
+  bool finish(std::string& out);
+
+ private:
+  bool string_byte(char c);
+  bool outside_byte(char c, std::string& out);
+  bool flush_value(std::string& out);
+  std::optional<std::string> rewritten(std::string_view value) const;
+
+  ClassSet classes_;
+  Replace replace_;
+  std::string name_;     // of the value that comes, decoded
+  std::string pending_;  // a string or number as it was written, without quotes
+  std::string white_;    // white space behind a string that may be a name
+  enum class Where { Outside, String, Behind, Number } where_ = Where::Outside;
+  bool escape_ = false;
+  bool failed_ = false;
+};
+
+// The text that the contents of a JSON string stand for; nothing when an escape is none (RFC 8259
+// §7).
+std::optional<std::string> json_decoded(std::string_view raw);
+
+}

@@ -1,0 +1,72 @@
+#pragma once
+// Puts the values of a flow back in place of their tokens, in a response of that flow. Only an
+// exact token that stands alone is replaced, and the value is written the way the surrounding text
+// is. What was changed on its way stays as it is, or is redacted, or ends the response, as policy
+// says.
+//
+// Held back between two feeds: a true beginning of a token, and two bytes behind a whole one.
+
+#include <array>
+#include <bitset>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mvm/protect/vault.h"
+
+namespace mvm::protect {
+
+enum class Escaping : uint8_t { Plain, JsonString, Url, Html };
+enum class OnMismatch : uint8_t { Keep, Redact, Deny };
+enum class Mismatch : uint8_t { CaseChanged, Truncated, Expired, Replayed, Unknown };
+inline constexpr size_t kMismatches = 5;
+
+// What stands in place of what may not pass.
+inline constexpr std::string_view kRedacted = "[redacted]";
+
+// `text` as it must be written inside a value of the kind.
+std::string escaped(std::string_view text, Escaping escaping);
+
+class Restorer {
+ public:
+  struct Counts {
+    size_t restored = 0;
+    std::array<size_t, kMismatches> mismatches{};
+  };
+
+  // `vault` outlives the restorer; it may get new tokens meanwhile.
+  Restorer(Vault& vault, Escaping escaping, OnMismatch on_mismatch);
+
+  // Appends what may pass to `out`. False once the response is refused: nothing more may pass.
+  bool feed(std::string_view bytes, Vault::Time now, std::string& out);
+  bool finish(Vault::Time now, std::string& out);
+
+  const Counts& counts() const noexcept { return counts_; }
+  size_t held() const noexcept { return held_.size(); }
+
+ private:
+  struct Token {
+    std::string text;  // as this kind of response writes it
+    Vault::Entry* entry;
+  };
+
+  void index();
+  bool run(bool final, Vault::Time now, std::string& out);
+  const Token* exact(std::string_view rest) const;
+  bool may_begin(std::string_view rest) const;
+  bool mismatched(Mismatch kind, std::string_view text, std::string& out);
+  Mismatch judge(std::string_view word) const;
+
+  Vault& vault_;
+  Escaping escaping_;
+  OnMismatch on_mismatch_;
+  std::vector<Token> tokens_;  // sorted
+  std::bitset<65536> starts_;  // of two bytes
+  size_t generation_ = ~size_t{0};
+  std::string held_;
+  char before_ = '\0';
+  bool refused_ = false;
+  Counts counts_;
+};
+
+}

@@ -1,0 +1,199 @@
+#include "mvm/protect/json.h"
+
+#include <algorithm>
+
+#include "mvm/protect/restore.h"
+#include "mvm/protect/scanner.h"
+
+#include "letters.h"
+
+namespace mvm::protect {
+namespace {
+
+std::optional<uint32_t> four_hex(std::string_view raw, size_t at) {
+  if (at + 4 > raw.size()) return std::nullopt;
+  uint32_t value = 0;
+  for (const char c : raw.substr(at, 4)) {
+    if (!is_hex(c)) return std::nullopt;
+    value = value * 16 + static_cast<uint32_t>(is(c, kDigit) ? c - '0' : lower(c) - 'a' + 10);
+  }
+  return value;
+}
+
+void append_utf8(std::string& out, uint32_t code) {
+  const auto byte = [&](uint32_t value) { out += static_cast<char>(value); };
+  if (code < 0x80) {
+    byte(code);
+  } else if (code < 0x800) {
+    byte(0xc0 | (code >> 6));
+    byte(0x80 | (code & 63));
+  } else if (code < 0x10000) {
+    byte(0xe0 | (code >> 12));
+    byte(0x80 | ((code >> 6) & 63));
+    byte(0x80 | (code & 63));
+  } else {
+    byte(0xf0 | (code >> 18));
+    byte(0x80 | ((code >> 12) & 63));
+    byte(0x80 | ((code >> 6) & 63));
+    byte(0x80 | (code & 63));
+  }
+}
+
+bool is_white(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+bool in_number(char c) {
+  return is(c, kDigit) || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
+}
+
+}
+
+std::optional<std::string> json_decoded(std::string_view raw) {
+  std::string out;
+  for (size_t i = 0; i < raw.size(); ++i) {
+    if (raw[i] != '\\') {
+      out += raw[i];
+      continue;
+    }
+    if (++i == raw.size()) return std::nullopt;
+    constexpr std::string_view kShort = "\"\\/bfnrt";
+    constexpr std::string_view kMeaning = "\"\\/\b\f\n\r\t";
+    if (const size_t at = kShort.find(raw[i]); at != std::string_view::npos) {
+      out += kMeaning[at];
+      continue;
+    }
+    auto code = raw[i] == 'u' ? four_hex(raw, i + 1) : std::nullopt;
+    if (!code) return std::nullopt;
+    i += 4;
+    if (*code >= 0xd800 && *code < 0xdc00 && raw.substr(i + 1, 2) == "\\u") {
+      const auto low = four_hex(raw, i + 3);
+      if (low && *low >= 0xdc00 && *low < 0xe000) {
+        code = 0x10000 + ((*code - 0xd800) << 10) + (*low - 0xdc00);
+        i += 6;
+      }
+    }
+    // Half a pair stands for no character; which reader makes what of it is not known.
+    if (*code >= 0xd800 && *code < 0xe000) return std::nullopt;
+    append_utf8(out, *code);
+  }
+  return out;
+}
+
+std::optional<std::string> JsonRewriter::rewritten(std::string_view value) const {
+  struct Rewrite : ScanSink {
+    const Replace* replace = nullptr;
+    size_t skip = 0;  // the name and what separates it
+    std::string out;
+    bool changed = false;
+    void clean(std::string_view bytes) override { out += bytes; }
+    void found(const Finding& finding, std::string_view bytes) override {
+      auto put = finding.offset >= skip ? (*replace)(finding, bytes) : std::nullopt;
+      changed = changed || put.has_value();
+      out += put ? std::string_view(*put) : bytes;
+    }
+  } rewrite;
+  rewrite.replace = &replace_;
+  const std::string before = name_.empty() ? "" : name_ + ": ";
+  rewrite.skip = before.size();
+  Scanner scanner(classes_);
+  scanner.feed(before, rewrite);
+  scanner.feed(value, rewrite);
+  scanner.finish(rewrite);
+  if (!rewrite.changed) return std::nullopt;
+  return rewrite.out.substr(before.size());
+}
+
+// What waits is a value.
+bool JsonRewriter::flush_value(std::string& out) {
+  const bool string = where_ == Where::Behind;
+  const auto text = string ? json_decoded(pending_) : std::optional(pending_);
+  if (!text) return false;
+  const auto changed = rewritten(*text);
+  if (!changed) {
+    out += string ? '"' + pending_ + '"' : pending_;
+  } else if (!string && std::ranges::all_of(*changed, in_number)) {
+    out += *changed;  // a number again
+  } else {
+    out += '"' + escaped(*changed, Escaping::JsonString) + '"';
+  }
+  out += white_;
+  pending_.clear();
+  white_.clear();
+  where_ = Where::Outside;
+  return true;
+}
+
+bool JsonRewriter::string_byte(char c) {
+  if (!escape_ && c == '"') {
+    where_ = Where::Behind;
+    return true;
+  }
+  escape_ = !escape_ && c == '\\';
+  pending_ += c;
+  return pending_.size() <= kMaxString;
+}
+
+bool JsonRewriter::outside_byte(char c, std::string& out) {
+  if (c == '"') {
+    where_ = Where::String;
+    return true;
+  }
+  if (is(c, kDigit) || c == '-') {
+    where_ = Where::Number;
+    pending_ += c;
+    return true;
+  }
+  // A name speaks for its value, and for every element of an array.
+  if (c == '{' || c == '}' || c == '\n') name_.clear();
+  out += c;
+  return true;
+}
+
+bool JsonRewriter::feed(std::string_view bytes, std::string& out) {
+  if (failed_) return false;
+  for (const char c : bytes) {
+    bool fine = true;
+    switch (where_) {
+      case Where::String:
+        fine = string_byte(c);
+        break;
+      case Where::Number:
+        if (in_number(c)) {
+          pending_ += c;
+          fine = pending_.size() <= kMaxNumber;
+          break;
+        }
+        fine = flush_value(out) && outside_byte(c, out);
+        break;
+      case Where::Behind:
+        if (is_white(c)) {
+          white_ += c;
+          fine = white_.size() <= kMaxString;
+        } else if (c == ':') {
+          const auto name = json_decoded(pending_);
+          fine = name.has_value();
+          if (name) name_ = name->substr(0, 64);
+          out += '"' + pending_ + '"' + white_ + c;
+          pending_.clear();
+          white_.clear();
+          where_ = Where::Outside;
+        } else {
+          fine = flush_value(out) && outside_byte(c, out);
+        }
+        break;
+      case Where::Outside:
+        fine = outside_byte(c, out);
+        break;
+    }
+    if (!fine) {
+      failed_ = true;
+      return false;
+    }
+  }
+  return true;
+}
+
+bool JsonRewriter::finish(std::string& out) {
+  if (failed_ || where_ == Where::String) return false;
+  return where_ == Where::Outside || flush_value(out);
+}
+
+}

@@ -1,0 +1,168 @@
+// Theory of operation. `held_` is what is not decided yet. At each byte that could begin a token
+// (two bytes of it are in `starts_`) either a whole token with both its ends is there, or a token's
+// true beginning reaches the end of what came (then the rest waits), or the byte passes. Text
+// tokens carry a mark, so those that were changed are recognised by it, whatever happened to the
+// rest.
+
+#include "mvm/protect/restore.h"
+
+#include <algorithm>
+
+#include <string.h>  // explicit_bzero
+
+#include "letters.h"
+
+namespace mvm::protect {
+namespace {
+
+constexpr size_t kMarkedLetters = 64;  // longest run behind a mark that is looked at as one word
+
+uint16_t two_bytes(std::string_view text) {
+  return static_cast<uint16_t>(static_cast<uint8_t>(text[0]) << 8 | static_cast<uint8_t>(text[1]));
+}
+
+bool in_word(char c) { return is(c, kAlnum | kHigh) || c == '_'; }
+// Behind a token: part of a longer name or number?
+bool continues(char c, char next) {
+  return in_word(c) || ((c == '.' || c == '-' || c == '@') && in_word(next));
+}
+
+bool begins_mark(std::string_view text) {
+  const size_t length = std::min(text.size(), kTokenMark.size());
+  for (size_t i = 0; i < length; ++i)
+    if (lower(text[i]) != kTokenMark[i]) return false;
+  return true;
+}
+
+}
+
+Restorer::Restorer(Vault& vault, Escaping escaping, OnMismatch on_mismatch)
+    : vault_(vault), escaping_(escaping), on_mismatch_(on_mismatch) {}
+
+void Restorer::index() {
+  if (generation_ == vault_.generation()) return;
+  generation_ = vault_.generation();
+  tokens_.clear();
+  starts_.reset();
+  for (auto& [token, entry] : vault_.entries())
+    tokens_.push_back({escaped(token, escaping_), &entry});
+  std::ranges::sort(tokens_, {}, &Token::text);
+  for (const Token& token : tokens_) starts_.set(two_bytes(token.text));
+  // The mark in any case: m or M, v or V.
+  for (const std::string_view start : {"mv", "mV", "Mv", "MV"}) starts_.set(two_bytes(start));
+}
+
+const Restorer::Token* Restorer::exact(std::string_view rest) const {
+  const auto after = std::ranges::upper_bound(
+      tokens_, rest, {}, [](const Token& token) { return std::string_view(token.text); });
+  if (after == tokens_.begin()) return nullptr;
+  const Token& token = *std::prev(after);
+  return rest.starts_with(token.text) ? &token : nullptr;
+}
+
+bool Restorer::may_begin(std::string_view rest) const {
+  const auto at = std::ranges::lower_bound(
+      tokens_, rest, {}, [](const Token& token) { return std::string_view(token.text); });
+  return at != tokens_.end() && at->text.size() > rest.size() && at->text.starts_with(rest);
+}
+
+Mismatch Restorer::judge(std::string_view word) const {
+  std::string lowered(word);
+  std::ranges::transform(lowered, lowered.begin(), lower);
+  // A whole token of another spelling, or the beginning of one.
+  for (const Token& token : tokens_) {
+    std::string text = token.text;
+    std::ranges::transform(text, text.begin(), lower);
+    if (text.starts_with(lowered) || lowered.starts_with(text))
+      return lowered == word || text.size() != lowered.size() ? Mismatch::Truncated
+                                                              : Mismatch::CaseChanged;
+  }
+  return Mismatch::Unknown;
+}
+
+bool Restorer::mismatched(Mismatch kind, std::string_view text, std::string& out) {
+  ++counts_.mismatches.at(static_cast<size_t>(kind));
+  switch (on_mismatch_) {
+    case OnMismatch::Keep:
+      out += text;
+      break;
+    case OnMismatch::Redact:
+      out += kRedacted;
+      break;
+    case OnMismatch::Deny:
+      refused_ = true;
+      break;
+  }
+  return !refused_;
+}
+
+bool Restorer::feed(std::string_view bytes, Vault::Time now, std::string& out) {
+  if (refused_) return false;
+  held_ += bytes;
+  return run(false, now, out);
+}
+
+bool Restorer::finish(Vault::Time now, std::string& out) {
+  return !refused_ && run(true, now, out);
+}
+
+bool Restorer::run(bool final, Vault::Time now, std::string& out) {
+  index();
+  const std::string_view text = held_;
+  size_t clean = 0;  // passed up to here
+  size_t at = 0;
+  const auto pass = [&](size_t until) {
+    out += text.substr(clean, until - clean);
+    clean = until;
+  };
+  for (; at < text.size(); ++at) {
+    const std::string_view rest = text.substr(at);
+    if (rest.size() >= 2 && !starts_.test(two_bytes(rest))) continue;
+    const char before = at == 0 ? before_ : text[at - 1];
+    const bool marked = begins_mark(rest);
+    if (in_word(before) && !marked) continue;
+    const Token* token = in_word(before) ? nullptr : exact(rest);
+    if (token != nullptr) {
+      const size_t end = token->text.size();
+      if (!final && rest.size() < end + 2) break;
+      const char after = end < rest.size() ? rest[end] : '\0';
+      const char next = end + 1 < rest.size() ? rest[end + 1] : '\0';
+      if (!continues(after, next)) {
+        pass(at);
+        const Vault::State state = vault_.state(*token->entry, now);
+        if (state == Vault::State::Live) {
+          std::string value = escaped(token->entry->value.view(), escaping_);
+          out += value;
+          explicit_bzero(value.data(), value.size());
+          vault_.restored(*token->entry);
+          ++counts_.restored;
+        } else if (!mismatched(
+                       state == Vault::State::Spent ? Mismatch::Replayed : Mismatch::Expired,
+                       rest.substr(0, end), out)) {
+          return false;
+        }
+        clean = at + end;
+        at = clean - 1;
+        continue;
+      }
+    }
+    if (!final && !in_word(before) && may_begin(rest)) break;
+    if (!marked) continue;
+    // Something with the mark that is no token of this flow.
+    if (!final && rest.size() < kTokenMark.size()) break;
+    if (rest.size() < kTokenMark.size()) continue;
+    size_t end = kTokenMark.size();
+    while (end < rest.size() && end < kMarkedLetters && is(rest[end], kAlnum)) ++end;
+    if (!final && end == rest.size() && end < kMarkedLetters) break;
+    pass(at);
+    if (!mismatched(judge(rest.substr(0, end)), rest.substr(0, end), out)) return false;
+    clean = at + end;
+    at = clean - 1;
+  }
+  pass(std::min(at, text.size()));
+  if (clean > 0) before_ = text[clean - 1];
+  held_.erase(0, clean);
+  return true;
+}
+
+}

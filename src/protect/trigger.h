@@ -1,0 +1,23 @@
+#pragma once
+// Where a detector may have work, by bit masks over blocks of 64 bytes: the part of the scan that
+// touches every byte. Everything else runs only where a bit is set.
+//
+// A bit is set at: '@'; the first of "::"; the first of five dashes; the first of 16 or more word
+// characters [A-Za-z0-9_-]; the first of 15 or more of [0-9A-Fa-f:] with a colon near its start; a
+// capital that begins 9 or more of [A-Z0-9] with a digit among them; the last digit before a byte
+// beyond ASCII; and the first digit of a number that could be something: digits with separators
+// [ -./()] between them, 6 or more, or 4 or more in groups, or a year.
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mvm::protect {
+
+// Writes one mask a block. `data` must be readable for 64 bytes past the last block, and what lies
+// past the text must be zero; `before` is the byte before data[0].
+void find_triggers(const char* data, size_t blocks, char before, uint64_t* out) noexcept;
+
+// The same without vector instructions, for processors that lack AVX2 (and for the tests).
+void find_triggers_portable(const char* data, size_t blocks, char before, uint64_t* out) noexcept;
+
+}

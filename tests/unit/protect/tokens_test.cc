@@ -1,0 +1,194 @@
+// Tokens of a flow and their way back: exact ones only, wherever the response was cut.
+
+#include <algorithm>
+#include <cctype>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "mvm/protect/restore.h"
+#include "mvm/protect/scanner.h"
+#include "mvm/protect/vault.h"
+
+namespace mvm::protect {
+namespace {
+
+using namespace std::chrono_literals;
+const Vault::Time kNow{};
+
+struct Value {
+  PiiClass kind;
+  std::string_view text;
+};
+constexpr Value kValues[] = {
+    {PiiClass::Email, "jane.roe@example.org"},  {PiiClass::Card, "4111 1111 1111 1111"},
+    {PiiClass::Card, "5555555555554444"},       {PiiClass::Phone, "+44 20 7946 0958"},
+    {PiiClass::UsSsn, "536-90-4399"},           {PiiClass::Ipv4, "10.20.30.40"},
+    {PiiClass::Ipv6, "2001:db8::ff00:42:8329"}, {PiiClass::Mac, "00:1A:2B:3C:4D:5E"},
+    {PiiClass::Iban, "DE89370400440532013000"}, {PiiClass::ApiKey, "AKIAIOSFODNN7EXAMPLE"}};
+
+std::string token_of(Vault& vault, const Value& value) {
+  const std::string* token = vault.token(value.kind, value.text, kNow);
+  EXPECT_NE(token, nullptr);
+  return token == nullptr ? "" : *token;
+}
+
+std::string restore(Vault& vault, std::string_view text, Escaping escaping = Escaping::Plain,
+                    OnMismatch policy = OnMismatch::Keep, Vault::Time now = kNow) {
+  std::string out;
+  Restorer restorer(vault, escaping, policy);
+  if (!restorer.feed(text, now, out) || !restorer.finish(now, out)) out += "<denied>";
+  return out;
+}
+
+TEST(Vault, TheSameValueHasOneTokenInAFlowAndAnotherInTheNext) {
+  Vault one({});
+  Vault two({});
+  for (const Value& value : kValues) {
+    const std::string token = token_of(one, value);
+    EXPECT_EQ(token_of(one, value), token);
+    EXPECT_NE(token_of(two, value), token);
+    EXPECT_EQ(token.find(value.text), std::string::npos);
+  }
+}
+
+TEST(Vault, TokensFitTheirValuesAndAreNoRealOnes) {
+  for (int round = 0; round < 200; ++round) {
+    for (const Value& value : kValues) {
+      const std::string token = make_token(value.kind, value.text);
+      EXPECT_TRUE(scan("is " + token + " here").empty()) << token;
+      if (value.kind != PiiClass::Card && value.kind != PiiClass::Phone) continue;
+      ASSERT_EQ(token.size(), value.text.size());
+      for (size_t i = 0; i < token.size(); ++i)
+        EXPECT_EQ(std::isdigit(token[i]) != 0, std::isdigit(value.text[i]) != 0) << token;
+    }
+  }
+  EXPECT_TRUE(make_token(PiiClass::Email, "a@b.org").ends_with("@pii.invalid"));
+}
+
+TEST(Vault, HasBounds) {
+  Vault few({.entries = 2});
+  EXPECT_NE(few.token(PiiClass::Email, "a@b.org", kNow), nullptr);
+  EXPECT_NE(few.token(PiiClass::Email, "b@b.org", kNow), nullptr);
+  EXPECT_EQ(few.token(PiiClass::Email, "c@b.org", kNow), nullptr);
+  EXPECT_NE(few.token(PiiClass::Email, "a@b.org", kNow), nullptr);
+  Vault small({.bytes = 10});
+  EXPECT_EQ(small.token(PiiClass::Email, "much.longer@b.org", kNow), nullptr);
+}
+
+TEST(Restorer, RestoresExactTokensWhereverTheTextIsCut) {
+  Vault vault({});
+  std::string text;
+  std::string expected;
+  for (const Value& value : kValues) {
+    text += "x <" + token_of(vault, value) + ">, ";
+    expected += "x <" + std::string(value.text) + ">, ";
+  }
+  EXPECT_EQ(restore(vault, text), expected);
+  for (size_t cut = 0; cut <= text.size(); ++cut) {
+    Restorer restorer(vault, Escaping::Plain, OnMismatch::Deny);
+    std::string out;
+    ASSERT_TRUE(restorer.feed(std::string_view(text).substr(0, cut), kNow, out));
+    ASSERT_LE(restorer.held(), 64U);
+    ASSERT_TRUE(restorer.feed(std::string_view(text).substr(cut), kNow, out));
+    ASSERT_TRUE(restorer.finish(kNow, out));
+    ASSERT_EQ(out, expected) << "cut at " << cut;
+  }
+  Restorer restorer(vault, Escaping::Plain, OnMismatch::Deny);
+  std::string out;
+  for (const char c : text) ASSERT_TRUE(restorer.feed({&c, 1}, kNow, out));
+  ASSERT_TRUE(restorer.finish(kNow, out));
+  EXPECT_EQ(out, expected);
+  EXPECT_EQ(restorer.counts().restored, std::size(kValues));
+}
+
+TEST(Restorer, RestoresNothingElse) {
+  Vault vault({});
+  Vault other({});
+  for (const Value& value : kValues) {
+    const std::string token = token_of(vault, value);
+    std::vector<std::string> changed = {token.substr(0, token.size() - 1),
+                                        "1" + token,
+                                        token + "1",
+                                        "a" + token,
+                                        token + "a",
+                                        token + ".evil.example",
+                                        token_of(other, value),
+                                        std::string(token.rbegin(), token.rend())};
+    std::string upper = token;
+    std::ranges::transform(upper, upper.begin(), [](unsigned char c) { return std::toupper(c); });
+    if (upper != token) changed.push_back(upper);
+    std::string inside = token;
+    inside.insert(token.size() / 2, "-");
+    changed.push_back(inside);
+    for (const std::string& text : changed) {
+      EXPECT_EQ(restore(vault, text), text);
+      for (size_t cut = 0; cut <= text.size(); ++cut) {
+        Restorer restorer(vault, Escaping::Plain, OnMismatch::Keep);
+        std::string out;
+        restorer.feed(std::string_view(text).substr(0, cut), kNow, out);
+        restorer.feed(std::string_view(text).substr(cut), kNow, out);
+        restorer.finish(kNow, out);
+        ASSERT_EQ(out, text) << "cut at " << cut;
+      }
+    }
+  }
+}
+
+TEST(Restorer, WritesValuesAsTheirSurroundingsAre) {
+  Vault vault({});
+  const std::string token = *vault.token(PiiClass::ApiKey, "a\"b<c>&\n", kNow);
+  EXPECT_EQ(restore(vault, "{\"x\":\"" + token + "\"}", Escaping::JsonString),
+            "{\"x\":\"a\\\"b<c>&\\n\"}");
+  EXPECT_EQ(restore(vault, "x=" + token, Escaping::Url), "x=a%22b%3Cc%3E%26%0A");
+  EXPECT_EQ(restore(vault, "<b>" + token + "</b>", Escaping::Html),
+            "<b>a&quot;b&lt;c&gt;&amp;\n</b>");
+  const std::string mail = *vault.token(PiiClass::Email, "a@b.org", kNow);
+  EXPECT_EQ(restore(vault, "to=" + escaped(mail, Escaping::Url), Escaping::Url), "to=a%40b.org");
+}
+
+TEST(Restorer, ExpiredAndReplayedTokensStay) {
+  Vault vault({.lifetime = 5s, .once = true});
+  const std::string token = *vault.token(PiiClass::Email, "a@b.org", kNow);
+  EXPECT_EQ(restore(vault, token, Escaping::Plain, OnMismatch::Keep, kNow + 6s), token);
+  EXPECT_EQ(restore(vault, token + " " + token), "a@b.org " + token);
+  EXPECT_EQ(restore(vault, token, Escaping::Plain, OnMismatch::Redact), kRedacted);
+}
+
+TEST(Restorer, MismatchesAreJudgedAndFollowPolicy) {
+  Vault vault({});
+  Vault other({});
+  const std::string token = *vault.token(PiiClass::ApiKey, "secret value", kNow);
+  std::string upper = token;
+  std::ranges::transform(upper, upper.begin(), [](unsigned char c) { return std::toupper(c); });
+  const std::string foreign = *other.token(PiiClass::ApiKey, "secret value", kNow);
+  EXPECT_EQ(restore(vault, "a " + upper + " b", Escaping::Plain, OnMismatch::Redact),
+            "a [redacted] b");
+  EXPECT_EQ(restore(vault, "a " + foreign + " b", Escaping::Plain, OnMismatch::Deny), "a <denied>");
+
+  Restorer restorer(vault, Escaping::Plain, OnMismatch::Keep);
+  std::string out;
+  restorer.feed(upper + " " + foreign + " " + token.substr(0, 20) + " ", kNow, out);
+  restorer.finish(kNow, out);
+  const auto count = [&](Mismatch kind) {
+    return restorer.counts().mismatches.at(static_cast<size_t>(kind));
+  };
+  EXPECT_EQ(count(Mismatch::CaseChanged), 1U);
+  EXPECT_EQ(count(Mismatch::Unknown), 1U);
+  EXPECT_EQ(count(Mismatch::Truncated), 1U);
+}
+
+TEST(Restorer, HoldsBackOnlyWhatMayBeAToken) {
+  Vault vault({});
+  const std::string token = *vault.token(PiiClass::Email, "a@b.org", kNow);
+  Restorer restorer(vault, Escaping::Plain, OnMismatch::Keep);
+  std::string out;
+  restorer.feed("an ordinary sentence, some memory", kNow, out);
+  EXPECT_EQ(restorer.held(), 0U);
+  restorer.feed(" " + token.substr(0, 12), kNow, out);
+  EXPECT_EQ(restorer.held(), 12U);
+}
+
+}
+}
