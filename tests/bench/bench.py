@@ -11,6 +11,8 @@ import statistics
 import subprocess
 import sys
 
+import images
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 MVM = ROOT / "build/release/src/mvm"
@@ -45,7 +47,10 @@ def main():
     values = {}
     if "start.first_kvm_run" in wanted:
         values["start.first_kvm_run"] = first_kvm_run(1 if smoke else 41)
-    guests = [name for name in wanted if name != "start.first_kvm_run" and not ("msb" in name and "MVM_BENCH_NO_MSB" in os.environ)]
+    of_images = [name for name in wanted if name.startswith(("oci.", "image."))]
+    if of_images:
+        values.update(images.measure(MVM, of_images, 1 if smoke else 3, smoke))
+    guests = [name for name in wanted if name != "start.first_kvm_run" and name not in of_images and not ("msb" in name and "MVM_BENCH_NO_MSB" in os.environ)]
     if guests:
         values.update(in_lab(guests, 1 if smoke else 5))
 
