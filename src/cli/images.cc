@@ -83,6 +83,13 @@ api::Image pull(Context& context, const api::PullRequest& request, bool quiet) {
   return image;
 }
 
+// The whole of the name that was asked for; an image may have others.
+std::string name_given(const api::Image& image, const std::string& wanted) {
+  for (const std::string& name : image.names)
+    if (name == wanted || name == wanted + ":latest") return printable(name, 80);
+  return printable(image.name, 80);
+}
+
 // The digest that pins it: of the index where it has one, since that holds for every platform.
 const std::string& pin_of(const api::Image& image) {
   return image.source_index.empty() ? image.source_digest : image.source_index;
@@ -114,8 +121,9 @@ int image_import(Context& context, const Arguments& arguments) {
   if (arguments.flag("json")) {
     context.console.out(api::encode(image) + '\n');
   } else if (!arguments.flag("quiet")) {
-    context.console.out("image " + image.name + ": " + format_size(image.size) + ", " +
-                        short_digest(image.digest) + " (" + seconds_since(start) + ")\n");
+    context.console.out("image " + name_given(image, request.name) + ": " +
+                        format_size(image.size) + ", " + short_digest(image.digest) + " (" +
+                        seconds_since(start) + ")\n");
   }
   return kFine;
 }

@@ -151,13 +151,23 @@ void LayerReader::read(Blob blob, const Layer& layer, uint64_t limit,
                        const std::function<void(uint64_t)>& tick) {
   tree_.next_layer();
   LayerStream stream(std::move(blob), layer, limit);
+  const uint64_t before = unpacked_;
+  const Bytes zeros(kTarBlock);
+  bool padded = false;
   TarReader reader([&] {
     const ByteView piece = stream.next();
     unpacked_ += piece.size();
-    return piece;
+    if (!piece.empty() || padded) return piece;
+    // Some builders (umoci) end with the last file's last byte instead of a whole block.
+    padded = true;
+    return ByteView(zeros).first((kTarBlock - (unpacked_ - before) % kTarBlock) % kTarBlock);
   });
   TarEntries entries(reader.handle(), Stacking::Layer, options_, tree_, writer_, notes_, dropped_,
-                     [&] { tick(stream.consumed()); });
+                     [&] {
+                       // What was filled in is no content.
+                       if (padded) throw Error(Kind::Invalid, "the layer ends within it");
+                       tick(stream.consumed());
+                     });
   archive_read_support_format_empty(reader.handle());
   reader.read(tree_, options_.limits, entries, Stacking::Layer);
   // What follows the end mark is part of what the digests are about.

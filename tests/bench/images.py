@@ -97,7 +97,7 @@ class Daemon:
         self.mvm, self.folder = mvm, folder
         folder.mkdir(mode=0o700)
         self.env = dict(os.environ, MVM_RUNTIME_DIR=str(folder / "run"), MVM_DATA_DIR=str(folder / "data"))
-        self.run("daemon", "status", check=False)
+        self.run("image", "ls")  # starts it
 
     def run(self, *words, check=True):
         return subprocess.run([self.mvm, *words], env=self.env, check=check, capture_output=True, text=True).stdout
@@ -107,13 +107,18 @@ class Daemon:
         self.run(*words)
         return time.monotonic() - start
 
+    def pid(self):
+        return json.loads(self.run("daemon", "status", "--json"))["pid"]
+
     def peak(self):
-        pid = json.loads(self.run("daemon", "status", "--json"))["pid"]
-        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+        status = pathlib.Path(f"/proc/{self.pid()}/status").read_text()
         return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1024
 
     def close(self):
+        process = pathlib.Path(f"/proc/{self.pid()}")
         self.run("daemon", "stop", check=False)
+        while process.exists():  # it closes its files last
+            time.sleep(0.01)
 
 
 def by_tools(host, work):

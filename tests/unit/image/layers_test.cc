@@ -281,6 +281,23 @@ TEST_F(Layers, RemovedContentIsNotInTheImage) {
   EXPECT_LT(status.st_blocks * 512, 1 << 20);
 }
 
+TEST_F(Layers, EndMarkAndPaddingMayBeMissingButNoContent) {
+  const auto import_tar = [&](const std::string& tar) {
+    OciBuilder image;
+    image.layer(tar, gzip(tar));
+    return import(image.save(scratch_.path() + "/bare"));
+  };
+  const std::string tar = TarBuilder().file("f", std::string(700, 'x')).bytes_without_end();
+  for (const size_t size : {size_t{512 + 1024}, size_t{512 + 700}}) {
+    const ErofsReader image(import_tar(tar.substr(0, size)).image.root);
+    EXPECT_EQ(image.at("f").content, std::string(700, 'x')) << size;
+  }
+  for (const size_t size : {512 + 699, 512 + 512, 512 + 1, 512, 300})
+    EXPECT_EQ(error_of([&] { import_tar(tar.substr(0, static_cast<size_t>(size))); }).kind(),
+              Kind::Invalid)
+        << size;
+}
+
 TEST_F(Layers, TheSameLayersGiveTheSameBytes) {
   const std::vector<TarBuilder> layers{TarBuilder().file("a", "x").directory("d").file("d/b", "y"),
                                        TarBuilder().file(".wh.a", "").file("c", "z")};
