@@ -436,7 +436,7 @@ static std::vector<std::pair<uint64_t, uint64_t>> dead_ranges(const Tree& tree,
   return dead;
 }
 
-ErofsSummary ErofsWriter::finish(const Tree& tree) {
+ErofsSummary ErofsWriter::finish(const Tree& tree, std::string_view identity) {
   Impl& impl = *impl_;
   impl.data.align();
   impl.data.flush();
@@ -525,6 +525,7 @@ ErofsSummary ErofsWriter::finish(const Tree& tree) {
   }
   metadata.flush();
 
+  digest.update(as_bytes(identity));
   const crypto::Digest hash = digest.finish();
   erofs::Super super;
   super.root_nid = static_cast<uint16_t>(layout.of(kRoot).slot);

@@ -32,6 +32,26 @@ static std::string now_text() {
   return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
+// Images are named by their bytes, so what they run must be part of them: of two with the same
+// files and different commands each keeps its own.
+static std::string identity_of(const store::ImageConfig& config) {
+  if (config == store::ImageConfig{}) return "";
+  std::string identity;
+  const auto add = [&](std::string_view text) {
+    identity.append(std::to_string(text.size())).append(":").append(text);
+  };
+  for (const auto* list : {&config.entrypoint, &config.cmd, &config.env}) {
+    add(std::to_string(list->size()));
+    for (const std::string& text : *list) add(text);
+  }
+  for (const std::string* text : {&config.user, &config.workdir, &config.stop_signal}) add(*text);
+  for (const auto& [key, value] : config.labels) {
+    add(key);
+    add(value);
+  }
+  return identity;
+}
+
 // A staged image: what a reader fills and finish() takes into the store.
 struct Work {
   Work(store::Images& images, const ImportOptions& options)
@@ -48,7 +68,7 @@ struct Work {
       if (progress) progress(done, total, phase);
     };
     tell(0, writer.written(), Phase::Writing);
-    const ErofsSummary summary = writer.finish(tree);
+    const ErofsSummary summary = writer.finish(tree, identity_of(manifest.config));
     tell(summary.size, summary.size, Phase::Writing);
 
     Meter meter(progress, Phase::Hashing, summary.size);

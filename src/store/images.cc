@@ -295,6 +295,14 @@ Image Images::commit(Staging staging, const Manifest& manifest, const ImageName&
     staging.lock_.reset();
   } else if (errno != EEXIST && errno != ENOTEMPTY) {
     throw SystemError(errno, "moving the image to " + final_path);
+  } else if (!manifest.source_key.empty()) {
+    // The same files and configuration from another manifest: whoever pins that one finds it.
+    Manifest kept = impl_->load(manifest.digest).manifest;
+    kept.source_digest = manifest.source_digest;
+    kept.source_index = manifest.source_index;
+    kept.source_key = manifest.source_key;
+    kept.layers = manifest.layers;
+    sys::write_file_atomic(final_path + "/manifest.json", as_bytes(manifest_to_json(kept)));
   }
   sys::sync_directory(impl_->paths.images_dir());
   set_name(name, manifest.digest);

@@ -81,6 +81,30 @@ TEST_F(OciSources, LayoutInADirectoryAndInArchivesIsOneImage) {
   }
 }
 
+TEST_F(OciSources, TheSameFilesWithAnotherConfigurationAreAnotherImage) {
+  OciBuilder image = one("text");
+  image.config["config"] = {{"Cmd", {"a"}}};
+  const Imported first = import(image.save(at("a")));
+  image.config["config"] = {{"Cmd", {"b"}}};
+  const Imported second = import(image.save(at("b")));
+  EXPECT_NE(first.image.digest, second.image.digest);
+  EXPECT_THAT(store::Images(paths_).get(first.image.digest).manifest.config.cmd, ElementsAre("a"));
+  EXPECT_THAT(store::Images(paths_).get(second.image.digest).manifest.config.cmd, ElementsAre("b"));
+}
+
+// Layers packed anew are another manifest of the same image; both digests find it in turn.
+TEST_F(OciSources, TheSameImageFromAnotherManifestIsFoundByThatOne) {
+  const std::string tar = TarBuilder().file("f", "x").bytes();
+  OciBuilder packed;
+  packed.layer(tar, gzip(tar));
+  OciBuilder plain;
+  plain.layer(tar, tar);
+  const Imported first = import(packed.save(at("a")));
+  const Imported second = import(plain.save(at("b")));
+  EXPECT_EQ(first.image.digest, second.image.digest);
+  EXPECT_TRUE(store::Images(paths_).find("any@" + digest_of(plain.manifest().dump())).has_value());
+}
+
 TEST_F(OciSources, KindOfAnArchiveIsRecorded) {
   OciBuilder image = one("text");
   const Imported oci = import(archive(image.files(OciBuilder::index({image.entry()}))));

@@ -99,7 +99,7 @@ TEST_F(Tools, ImageOfUmociInEveryFormatIsTheSame) {
   EXPECT_EQ(import(at("oci.tar")).image.digest, layout.image.digest);
   skopeo_copy("oci:" + at("oci") + ":v1", "docker-archive:" + at("docker.tar") + ":app:v1");
   const Imported saved = import(at("docker.tar"));
-  EXPECT_EQ(saved.image.manifest.source_kind, "docker-archive");
+  EXPECT_NE(saved.image.manifest.source_digest, layout.image.manifest.source_digest);
   EXPECT_EQ(saved.image.digest, layout.image.digest);
 }
 
