@@ -216,29 +216,54 @@ Image Client::image(const std::string& reference) {
       connection_->ask({kGetImage, {reference}, {}, {}}, connection_->options().timeout));
 }
 
-Image Client::import_image(const ImportRequest& request, const ProgressSink& progress) {
+// The image at the end of a stream of progress.
+template <typename Connection, typename Question>
+static Image stream_image(Connection& connection, const Question& question,
+                          const ProgressSink& progress) {
   std::string pending;
   std::optional<Image> image;
   bool given_up = false;
-  connection_->stream({kImportImage, {}, {}, encode(request)},
-                      connection_->options().import_silence, [&](std::string_view piece) {
-                        pending += piece;
-                        for (size_t end = 0; (end = pending.find('\n')) != std::string::npos;) {
-                          ImportEvent event =
-                              decode_import_event(std::string_view(pending).substr(0, end));
-                          pending.erase(0, end + 1);
-                          if (event.error) throw ApiError(*event.error);
-                          if (event.image) image = std::move(event.image);
-                          if (event.progress && progress && !progress(*event.progress))
-                            given_up = true;
-                        }
-                        if (pending.size() > kMaxLine)
-                          throw Error(Kind::Exhausted, "a line of the daemon's answer is too long");
-                        return !given_up;
-                      });
+  connection.stream(question, connection.options().import_silence, [&](std::string_view piece) {
+    pending += piece;
+    for (size_t end = 0; (end = pending.find('\n')) != std::string::npos;) {
+      ImportEvent event = decode_import_event(std::string_view(pending).substr(0, end));
+      pending.erase(0, end + 1);
+      if (event.error) throw ApiError(*event.error);
+      if (event.image) image = std::move(event.image);
+      if (event.progress && progress && !progress(*event.progress)) given_up = true;
+    }
+    if (pending.size() > kMaxLine)
+      throw Error(Kind::Exhausted, "a line of the daemon's answer is too long");
+    return !given_up;
+  });
   if (given_up) throw Error(Kind::Unavailable, "the import was given up");
   if (!image) throw Error(Kind::Internal, "the daemon ended the import without an image");
   return *image;
+}
+
+Image Client::import_image(const ImportRequest& request, const ProgressSink& progress) {
+  return stream_image(*connection_, Connection::Question{kImportImage, {}, {}, encode(request)},
+                      progress);
+}
+
+Image Client::pull_image(const PullRequest& request, const ProgressSink& progress) {
+  return stream_image(*connection_, Connection::Question{kPullImage, {}, {}, encode(request)},
+                      progress);
+}
+
+Image Client::tag_image(const std::string& reference, const TagRequest& request) {
+  return decode_image(connection_->ask({kTagImage, {reference}, {}, encode(request)},
+                                       connection_->options().timeout));
+}
+
+Image Client::verify_image(const std::string& reference) {
+  return decode_image(
+      connection_->ask({kVerifyImage, {reference}, {}, {}}, connection_->options().import_silence));
+}
+
+PruneResult Client::prune_images(const PruneRequest& request) {
+  return decode_prune_result(connection_->ask({kPruneImages, {}, {}, encode(request)},
+                                              connection_->options().timeout + kStopMargin));
 }
 
 void Client::remove_image(const std::string& reference, bool force) {

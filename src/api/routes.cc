@@ -142,7 +142,8 @@ static void get_image(Service& service, const Call& call, Reply& reply) {
 
 // The status is sent before the outcome is known, so a failure after the first progress is the last
 // line of the stream. One before it is an answer like any other.
-static void import_image(Service& service, const Call& call, Reply& reply) {
+template <typename Work>
+static void stream_image(const Call& call, Reply& reply, Work work) {
   constexpr std::string_view kType = "application/x-ndjson";
   no_query(call);
   bool begun = false;
@@ -151,8 +152,7 @@ static void import_image(Service& service, const Call& call, Reply& reply) {
     return reply.stream(kType, json + "\n");
   };
   try {
-    const Image image = service.import_image(
-        decode_import(call.body),
+    const Image image = work(
         [&](const ImportProgress& progress) { return line(encode_import_progress(progress)); });
     line(encode_import_image(image));
   } catch (const Error& error) {
@@ -160,6 +160,34 @@ static void import_image(Service& service, const Call& call, Reply& reply) {
     const auto* hinted = dynamic_cast<const ApiError*>(&error);
     line(encode_error(error.kind(), error.message(), hinted != nullptr ? hinted->hint() : ""));
   }
+}
+
+static void import_image(Service& service, const Call& call, Reply& reply) {
+  stream_image(call, reply, [&](const ProgressSink& progress) {
+    return service.import_image(decode_import(call.body), progress);
+  });
+}
+
+static void pull_image(Service& service, const Call& call, Reply& reply) {
+  stream_image(call, reply, [&](const ProgressSink& progress) {
+    return service.pull_image(decode_pull(call.body), progress);
+  });
+}
+
+static void tag_image(Service& service, const Call& call, Reply& reply) {
+  no_query(call);
+  reply.json(200, encode(service.tag_image(call.parameters[0], decode_tag(call.body))));
+}
+
+static void verify_image(Service& service, const Call& call, Reply& reply) {
+  no_query(call);
+  no_body(call);
+  reply.json(200, encode(service.verify_image(call.parameters[0])));
+}
+
+static void prune_images(Service& service, const Call& call, Reply& reply) {
+  no_query(call);
+  reply.json(200, encode(service.prune_images(optional_body(call, decode_prune))));
 }
 
 static void remove_image(Service& service, const Call& call, Reply& reply) {
@@ -207,6 +235,10 @@ std::span<const Endpoint> endpoints() {
       Endpoint{kImportImage, import_image},
       Endpoint{kGetImage, get_image},
       Endpoint{kRemoveImage, remove_image},
+      Endpoint{kPullImage, pull_image},
+      Endpoint{kPruneImages, prune_images},
+      Endpoint{kTagImage, tag_image},
+      Endpoint{kVerifyImage, verify_image},
       Endpoint{kListKernels, list_kernels},
       Endpoint{kImportKernel, import_kernel},
       Endpoint{kRemoveKernel, remove_kernel},

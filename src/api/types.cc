@@ -209,6 +209,8 @@ void describe(Io& io, T& value) {
     io.required("digest", value.digest);
     io("source", value.source);
     io("source_kind", value.source_kind);
+    io("source_digest", value.source_digest);
+    io("source_index", value.source_index);
     io("size", value.size);
     io("content_bytes", value.content_bytes);
     io("files", value.files);
@@ -218,10 +220,29 @@ void describe(Io& io, T& value) {
     io("env", value.env);
     io("workdir", value.workdir);
     io("user", value.user);
+    io("stop_signal", value.stop_signal);
+    io("labels", value.labels);
     io("used_by", value.used_by);
   } else if constexpr (std::is_same_v<Plain, ImportRequest>) {
     io.required("source", value.source);
     io.required("name", value.name);
+    io("reference", value.reference);
+    io("platform", value.platform);
+    io("drop_set_id", value.drop_set_id);
+  } else if constexpr (std::is_same_v<Plain, PullRequest>) {
+    io.required("reference", value.reference);
+    io("name", value.name);
+    io("platform", value.platform);
+    io("drop_set_id", value.drop_set_id);
+  } else if constexpr (std::is_same_v<Plain, TagRequest>) {
+    io.required("name", value.name);
+  } else if constexpr (std::is_same_v<Plain, PruneRequest>) {
+    io("all", value.all);
+    io("dry_run", value.dry_run);
+  } else if constexpr (std::is_same_v<Plain, PruneResult>) {
+    io("images", value.images);
+    io("layers", value.layers);
+    io("bytes", value.bytes);
   } else if constexpr (std::is_same_v<Plain, ImportProgress>) {
     io("stage", value.stage);
     io("done", value.done);
@@ -268,6 +289,10 @@ std::string encode(const Version& value) { return text_of(value); }
 std::string encode(const Image& value) { return text_of(value); }
 std::string encode(const std::vector<Image>& value) { return text_of(value); }
 std::string encode(const ImportRequest& value) { return text_of(value); }
+std::string encode(const PullRequest& value) { return text_of(value); }
+std::string encode(const TagRequest& value) { return text_of(value); }
+std::string encode(const PruneRequest& value) { return text_of(value); }
+std::string encode(const PruneResult& value) { return text_of(value); }
 std::string encode(const Kernel& value) { return text_of(value); }
 std::string encode(const std::vector<Kernel>& value) { return text_of(value); }
 std::string encode(const KernelImportRequest& value) { return text_of(value); }
@@ -307,6 +332,13 @@ StartRequest decode_start(std::string_view json) { return request<StartRequest>(
 WaitRequest decode_wait(std::string_view json) { return request<WaitRequest>(json, "wait"); }
 ImportRequest decode_import(std::string_view json) {
   return request<ImportRequest>(json, "import");
+}
+
+PullRequest decode_pull(std::string_view json) { return request<PullRequest>(json, "pull"); }
+TagRequest decode_tag(std::string_view json) { return request<TagRequest>(json, "tag"); }
+PruneRequest decode_prune(std::string_view json) { return request<PruneRequest>(json, "prune"); }
+PruneResult decode_prune_result(std::string_view json) {
+  return answer<PruneResult>(json, "prune");
 }
 
 Sandbox decode_sandbox(std::string_view json) { return answer<Sandbox>(json, "sandbox"); }

@@ -49,6 +49,14 @@ int run_command(Context& context, const Arguments& arguments) {
       return image_inspect(context, arguments);
     case Verb::ImageRemove:
       return image_remove(context, arguments);
+    case Verb::ImagePull:
+      return image_pull(context, arguments);
+    case Verb::ImageTag:
+      return image_tag(context, arguments);
+    case Verb::ImageVerify:
+      return image_verify(context, arguments);
+    case Verb::ImagePrune:
+      return image_prune(context, arguments);
     case Verb::KernelImport:
       return kernel_import(context, arguments);
     case Verb::KernelList:

@@ -282,14 +282,46 @@ constexpr std::array<std::string_view, 2> kRemoveExamples = {"mvm rm agent-sandb
 // ---- images
 // ---------------------------------------------------------------------------------------
 
+constexpr Option kPlatform{0, "platform", "", "OS/ARCH",
+                           "OCI: the image for this platform. Default: the host's."};
+constexpr Option kDropSetId{0, "drop-setid", "", "",
+                            "Archives: files lose their set-user-ID and set-group-ID bits."};
 constexpr std::array kImportPositionals = {
-    Positional{"SOURCE", "A folder or a tar archive with a root file system.", true, false,
-               Offer::Files},
+    Positional{"SOURCE",
+               "A folder or a tar archive with a root file system, or an OCI image: a layout, an "
+               "archive of one, or what docker save wrote.",
+               true, false, Offer::Files},
     Positional{"NAME", "Name of the image. Default: made from the source's name.", false}};
 constexpr std::array kImportOptions = {
-    Option{0, "name", "", "NAME", "Name of the image, instead of the argument."}, kQuiet, kJson};
-constexpr std::array<std::string_view, 2> kImportExamples = {"mvm image import ./rootfs base",
-                                                             "mvm image import rootfs.tar.gz"};
+    Option{0, "name", "", "NAME", "Name of the image, instead of the argument."},
+    Option{0, "ref", "", "NAME", "OCI: the image of this name or tag, where there are several."},
+    kPlatform,
+    kDropSetId,
+    kQuiet,
+    kJson};
+constexpr std::array<std::string_view, 3> kImportExamples = {
+    "mvm image import ./rootfs base", "mvm image import rootfs.tar.gz",
+    "docker save app:v1 >app.tar && mvm image import app.tar app:v1"};
+constexpr std::array kPullPositionals = {
+    Positional{"IMAGE", "[HOST/]PATH[:TAG][@sha256:DIGEST]; without a host it is docker.io's."}};
+constexpr std::array kPullOptions = {
+    Option{0, "name", "", "NAME",
+           "Name of the image. Default: as it was asked for, with its host."},
+    kPlatform, kDropSetId, kQuiet, kJson};
+constexpr std::array<std::string_view, 3> kPullExamples = {
+    "mvm image pull python:3.12", "mvm image pull ghcr.io/org/app:v1 --name app",
+    "mvm image pull localhost:5000/app@sha256:0123…"};
+constexpr std::array kTagPositionals = {
+    Positional{"IMAGE", "Name or digest.", true, false, Offer::Images},
+    Positional{"NAME", "Another name for it."}};
+constexpr std::array<std::string_view, 1> kTagExamples = {"mvm image tag python:3.12 base"};
+constexpr std::array kVerifyOptions = {kQuiet};
+constexpr std::array<std::string_view, 1> kVerifyExamples = {"mvm image verify base"};
+constexpr std::array kPruneOptions = {Option{'a', "all", "", "", "Also images that have a name."},
+                                      Option{0, "dry-run", "", "", "Only say what would go."},
+                                      kJson};
+constexpr std::array<std::string_view, 2> kPruneExamples = {"mvm image prune --dry-run",
+                                                            "mvm image prune --all"};
 constexpr std::array kImagePositional = {
     Positional{"IMAGE", "Name or digest.", true, false, Offer::Images}};
 constexpr std::array kImagesPositional = {
@@ -373,9 +405,10 @@ constexpr std::array kCommands = {
             kUpPositionals, kUpOptions, "", false, kUpExamples},
     Command{Verb::Run, "run", "", kSandboxes, "Run one command in a new sandbox and remove it",
             "Boots a sandbox from IMAGE, runs the command, removes the sandbox with all it wrote, "
-            "and exits as the command did. When the sandbox ended first: with 124 by a limit of "
+            "and exits as the command did. Without a command it runs what the image names: its "
+            "entrypoint and command. When the sandbox ended first: with 124 by a limit of "
             "time, 137 for want of memory or because somebody killed it, else 125.",
-            kRunPositionals, kRunOptions, "[--] COMMAND [ARGUMENT]...", true, kRunExamples},
+            kRunPositionals, kRunOptions, "[--] [COMMAND] [ARGUMENT]...", false, kRunExamples},
     Command{Verb::Exec, "exec", "", kSandboxes, "Run a command in a running sandbox",
             "Runs the command as it is given: no shell takes part. Flags of mvm come before the "
             "command; what follows it is the command's own. Ctrl-C and SIGTERM go to the command; "
@@ -456,10 +489,17 @@ constexpr std::array kCommands = {
             "the watched thing is gone.",
             kPlacePositionals, kWatchOptions, "", false, kWatchExamples},
 
-    Command{Verb::ImageImport, "image import", "", kImages, "Make an image from a folder or a tar",
+    Command{Verb::ImageImport, "image import", "", kImages,
+            "Make an image from a folder, a tar or an OCI image",
             "Reads a root file system and keeps it as an image. The source is not changed and not "
-            "needed afterwards. Archives may be compressed with gzip, xz, bzip2 or zstd.",
+            "needed afterwards. Archives may be compressed with gzip, xz, bzip2 or zstd. OCI "
+            "images are told by their content; every digest in them is verified.",
             kImportPositionals, kImportOptions, "", false, kImportExamples},
+    Command{Verb::ImagePull, "image pull", "", kImages, "Get an image from a registry",
+            "Downloads an image, verifies it and keeps it. Layers that are here are not downloaded "
+            "again. Passwords come from what docker or podman login has kept. `mvm up` and `mvm "
+            "run` pull what names a registry (with a '/' or a digest) and is not here.",
+            kPullPositionals, kPullOptions, "", false, kPullExamples},
     Command{Verb::ImageList,
             "image ls",
             "list",
@@ -477,6 +517,32 @@ constexpr std::array kCommands = {
     Command{Verb::ImageRemove, "image rm", "", kImages, "Remove images",
             "An image that a sandbox was made from is kept; the error names the sandbox.",
             kImagesPositional, kImageRemoveOptions, "", false, kImageRemoveExamples},
+    Command{Verb::ImageTag,
+            "image tag",
+            "",
+            kImages,
+            "Give an image another name",
+            "A name that another image has is taken from it.",
+            kTagPositionals,
+            {},
+            "",
+            false,
+            kTagExamples},
+    Command{Verb::ImageVerify, "image verify", "", kImages, "Check that images are whole",
+            "Reads each image and compares it with its digest.", kImagesPositional, kVerifyOptions,
+            "", false, kVerifyExamples},
+    Command{Verb::ImagePrune,
+            "image prune",
+            "",
+            kImages,
+            "Remove images that nothing uses",
+            "Removes images without a name that no sandbox was made from, and layers of earlier "
+            "pulls that belong to no image any more.",
+            {},
+            kPruneOptions,
+            "",
+            false,
+            kPruneExamples},
     Command{
         Verb::KernelImport, "kernel import", "", kImages, "Install a guest kernel",
         "Copies a kernel bundle, in place of an installed one of its name. The first one is the "

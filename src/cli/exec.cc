@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include "mvm/base/text.h"
 #include "mvm/cli/actions.h"
 #include "mvm/cli/exec_session.h"
 #include "mvm/sys/socket.h"
@@ -49,6 +50,16 @@ ExecPlan plan_of(const Context& context, const ExecOptions& options) {
       request.env.insert(request.env.begin(), {"TERM", *term});
   }
   return plan;
+}
+
+// What an image runs when it is not told.
+std::vector<std::string> command_of(const api::Image& image) {
+  std::vector<std::string> argv = image.entrypoint;
+  argv.insert(argv.end(), image.command.begin(), image.command.end());
+  if (argv.empty())
+    throw UsageError(find_command(Verb::Run), "the image " + printable(image.name) +
+                                                  " names no command of its own; put one after --");
+  return argv;
 }
 
 // A connection that was lost: the daemon has seen, or is about to see, what became of the sandbox.
@@ -118,6 +129,8 @@ int run(Context& context, const RunOptions& options) {
   // The command is sent while the sandbox boots, and starts when it can.
   spec.wait = false;
   api::Service& service = context.service();
+  ensure_image(context, spec.image, options.exec.json);
+  if (plan.request.argv.empty()) plan.request.argv = command_of(service.image(spec.image));
   const api::Sandbox sandbox = service.create(spec);
   plan.sandbox = sandbox.name;
   plan.sandbox_id = sandbox.id;

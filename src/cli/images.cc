@@ -40,21 +40,60 @@ class ImportProgressLine {
     if (!progress.note.empty()) return console_.err("mvm: " + tame(progress.note) + "\n");
     const auto now = std::chrono::steady_clock::now();
     if (progress.stage == stage_ && now - shown_ < std::chrono::milliseconds(100)) return;
+    if (progress.stage != stage_) {
+      began_ = now;
+      began_at_ = progress.done;
+    }
     stage_ = progress.stage;
     shown_ = now;
     std::string text =
         "image " + name_ + ": " + printable(progress.stage, 30) + " " + format_size(progress.done);
     if (progress.total > 0) text += " of " + format_size(progress.total);
+    text += rate(progress, now);
     console_.progress(text);
   }
 
  private:
+  // Of this stage so far; nothing before it means something.
+  std::string rate(const api::ImportProgress& progress,
+                   std::chrono::steady_clock::time_point now) const {
+    const auto elapsed = std::chrono::duration_cast<std::chrono::milliseconds>(now - began_);
+    if (elapsed < std::chrono::milliseconds(500) || progress.done <= began_at_) return "";
+    const auto milliseconds = static_cast<uint64_t>(elapsed.count());
+    return ", " + format_size((progress.done - began_at_) / milliseconds * 1000) + "/s";
+  }
+
   Console& console_;
   std::string name_;
   bool quiet_;
   std::string stage_;
   std::chrono::steady_clock::time_point shown_;
+  std::chrono::steady_clock::time_point began_;
+  uint64_t began_at_ = 0;
 };
+
+api::Image pull(Context& context, const api::PullRequest& request, bool quiet) {
+  ImportProgressLine line(context.console, request.reference, quiet);
+  const api::Image image =
+      context.service().pull_image(request, [&](const api::ImportProgress& progress) {
+        line.show(progress);
+        return true;
+      });
+  context.console.clear_progress();
+  return image;
+}
+
+// The whole of the name that was asked for; an image may have others.
+std::string name_given(const api::Image& image, const std::string& wanted) {
+  for (const std::string& name : image.names)
+    if (name == wanted || name == wanted + ":latest") return printable(name, 80);
+  return printable(image.name, 80);
+}
+
+// The digest that pins it: of the index where it has one, since that holds for every platform.
+const std::string& pin_of(const api::Image& image) {
+  return image.source_index.empty() ? image.source_digest : image.source_index;
+}
 
 }
 
@@ -66,6 +105,9 @@ int image_import(Context& context, const Arguments& arguments) {
       arguments.flag("name") ? arguments.value("name") : arguments.positional("NAME");
   request.name = given ? *given : name_from_source(request.source);
   if (request.name.empty()) throw UsageError(&arguments.command(), "the image needs a NAME");
+  request.reference = arguments.value("ref").value_or("");
+  request.platform = arguments.value("platform").value_or("");
+  request.drop_set_id = arguments.flag("drop-setid");
   if (!sys::exists(request.source)) throw Error(Kind::NotFound, "there is no " + printable(source));
 
   ImportProgressLine line(context.console, request.name, arguments.flag("quiet"));
@@ -79,9 +121,80 @@ int image_import(Context& context, const Arguments& arguments) {
   if (arguments.flag("json")) {
     context.console.out(api::encode(image) + '\n');
   } else if (!arguments.flag("quiet")) {
-    context.console.out("image " + image.name + ": " + format_size(image.size) + ", " +
-                        short_digest(image.digest) + " (" + seconds_since(start) + ")\n");
+    context.console.out("image " + name_given(image, request.name) + ": " +
+                        format_size(image.size) + ", " + short_digest(image.digest) + " (" +
+                        seconds_since(start) + ")\n");
   }
+  return kFine;
+}
+
+int image_pull(Context& context, const Arguments& arguments) {
+  api::PullRequest request;
+  request.reference = *arguments.positional("IMAGE");
+  request.name = arguments.value("name").value_or("");
+  request.platform = arguments.value("platform").value_or("");
+  request.drop_set_id = arguments.flag("drop-setid");
+  const auto start = std::chrono::steady_clock::now();
+  const api::Image image = pull(context, request, arguments.flag("quiet"));
+  if (arguments.flag("json")) {
+    context.console.out(api::encode(image) + '\n');
+  } else if (!arguments.flag("quiet")) {
+    context.console.out("image " + printable(request.reference) + ": " + format_size(image.size) +
+                        ", " + short_digest(image.digest) + " (" + seconds_since(start) + ")\n" +
+                        "resolved to " + pin_of(image) + "\n");
+  }
+  return kFine;
+}
+
+void ensure_image(Context& context, const std::string& reference, bool quiet) {
+  const bool registry =
+      reference.find('/') != std::string::npos || reference.find('@') != std::string::npos;
+  if (!registry) return;
+  try {
+    context.service().image(reference);
+    return;
+  } catch (const Error& error) {
+    if (error.kind() != Kind::NotFound) throw;
+  }
+  api::PullRequest request;
+  request.reference = reference;
+  const api::Image image = pull(context, request, quiet);
+  // Whoever pinned it knows.
+  if (!quiet && reference.find('@') == std::string::npos)
+    context.console.err("mvm: image " + printable(reference) + " resolved to " + pin_of(image) +
+                        "\n");
+}
+
+int image_tag(Context& context, const Arguments& arguments) {
+  context.service().tag_image(*arguments.positional("IMAGE"), {*arguments.positional("NAME")});
+  return kFine;
+}
+
+int image_verify(Context& context, const Arguments& arguments) {
+  for (const std::string& reference : arguments.positionals("IMAGE")) {
+    const api::Image image = context.service().verify_image(reference);
+    if (!arguments.flag("quiet"))
+      context.console.out("image " + printable(reference, 80) + " is whole: " + image.digest +
+                          "\n");
+  }
+  return kFine;
+}
+
+int image_prune(Context& context, const Arguments& arguments) {
+  api::PruneRequest request{arguments.flag("all"), arguments.flag("dry-run")};
+  const api::PruneResult result = context.service().prune_images(request);
+  if (arguments.flag("json")) {
+    context.console.out(api::encode(result) + '\n');
+    return kFine;
+  }
+  std::string text;
+  for (const std::string& digest : result.images)
+    text += std::string(request.dry_run ? "would remove " : "removed ") + "image " +
+            short_digest(digest) + '\n';
+  text += std::string(request.dry_run ? "would free " : "freed ") + format_size(result.bytes) +
+          ": " + std::to_string(result.images.size()) + " images, " +
+          std::to_string(result.layers) + " layers of earlier pulls\n";
+  context.console.out(text);
   return kFine;
 }
 

@@ -118,8 +118,10 @@ int up(Context& context, const UpOptions& options) {
     request.boot_timeout_ms = settings.boot_timeout_ms.value_or(request.boot_timeout_ms);
     sandbox = service.start(name, request);
   } else {
+    const api::SandboxSpec spec = spec_of(settings);
+    ensure_image(context, spec.image, options.quiet || options.json);
     const Waiting waiting(context.console, "starting " + name, options.quiet);
-    sandbox = service.create(spec_of(settings));
+    sandbox = service.create(spec);
   }
   if (options.json)
     context.console.out(api::encode(sandbox) + '\n');

@@ -1,4 +1,12 @@
 // The API's calls about images and kernels.
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+#include "mvm/oci/reference.h"
+#include "mvm/registry/registry.h"
+#include "mvm/store/blobs.h"
+
 #include "impl.h"
 
 namespace mvm::daemon {
@@ -20,6 +28,10 @@ api::Image Daemon::Impl::shown(const store::Image& image) const {
   out.env = manifest.config.env;
   out.workdir = manifest.config.workdir;
   out.user = manifest.config.user;
+  out.stop_signal = manifest.config.stop_signal;
+  out.labels = manifest.config.labels;
+  out.source_digest = manifest.source_digest;
+  out.source_index = manifest.source_index;
   out.used_by = users_of(image.digest);
   return out;
 }
@@ -35,25 +47,97 @@ api::Image Daemon::Impl::image(const std::string& reference) {
   return shown(store::Images(options_.paths).get(reference));
 }
 
+// Tells a client how far an import is, and ends it when the client or the daemon goes.
+image::Progress Daemon::Impl::progress_to(const api::ProgressSink& progress) {
+  return [this, &progress](uint64_t done, std::optional<uint64_t> total, image::Phase phase) {
+    pollfd stopping{stopping_.get(), POLLIN, 0};
+    if (::poll(&stopping, 1, 0) > 0) throw Error(Kind::Unavailable, "the daemon is stopping");
+    if (!progress({std::string(image::phase_name(phase)), done, total.value_or(0), ""}))
+      throw Error(Kind::Unavailable, "the client went away");
+  };
+}
+
+api::Image Daemon::Impl::imported(const image::Imported& imported, const std::string& name,
+                                  const api::ProgressSink& progress) {
+  for (const std::string& note : imported.notes) progress({"", 0, 0, note});
+  log_.info("image imported", {{"name", name}, {"digest", imported.image.digest}});
+  return shown(imported.image);
+}
+
+static image::ImportOptions options_of(const std::string& platform, bool drop_set_id) {
+  image::ImportOptions options;
+  options.drop_set_id = drop_set_id;
+  if (!platform.empty()) options.selection.platform = oci::parse_platform(platform);
+  return options;
+}
+
 api::Image Daemon::Impl::import_image(const api::ImportRequest& request,
                                       const api::ProgressSink& progress) {
   if (request.source.empty() || request.source.front() != '/')
     throw Error(Kind::Invalid, "import.source: must be an absolute path");
   const store::ImageName name = store::parse_image_name(request.name);
+  image::ImportOptions options = options_of(request.platform, request.drop_set_id);
+  if (!request.reference.empty()) options.selection.reference = request.reference;
   store::Images images(options_.paths);
-  const auto tell = [&](const api::ImportProgress& step) {
-    if (!progress(step)) throw Error(Kind::Unavailable, "the client went away");
+  return imported(image::import_image(images, request.source, name, options, progress_to(progress)),
+                  name.text(), progress);
+}
+
+// What a pulled image is called: as it was asked for, with its host; one without a tag by its
+// digest.
+static store::ImageName name_of(const api::PullRequest& request, const oci::Reference& reference) {
+  if (!request.name.empty()) return store::parse_image_name(request.name);
+  return {reference.repository(), reference.tag.empty()
+                                      ? "sha256-" + reference.digest->hex().substr(0, 12)
+                                      : reference.tag};
+}
+
+api::Image Daemon::Impl::pull_image(const api::PullRequest& request,
+                                    const api::ProgressSink& progress) {
+  const oci::Reference reference = oci::parse_reference(request.reference);
+  const store::ImageName name = name_of(request, reference);
+  const image::Progress tell = progress_to(progress);
+  registry::Options options;
+  options.settings = registry::load_settings(options_.paths.registries_file());
+  options.credentials = [](std::string_view host) {
+    const auto variable = [](const char* key) -> std::optional<std::string> {
+      const char* value = std::getenv(key);
+      return value != nullptr && *value != '\0' ? std::optional<std::string>(value) : std::nullopt;
+    };
+    return registry::find_credentials(registry::auth_files(variable), host);
   };
-  const auto imported = image::import_image(
-      images, request.source, name, {},
-      [&](uint64_t done, std::optional<uint64_t> total, image::Phase phase) {
-        pollfd stopping{stopping_.get(), POLLIN, 0};
-        if (::poll(&stopping, 1, 0) > 0) throw Error(Kind::Unavailable, "the daemon is stopping");
-        tell({std::string(image::phase_name(phase)), done, total.value_or(0), ""});
-      });
-  for (const std::string& note : imported.notes) tell({"", 0, 0, note});
-  log_.info("image imported", {{"name", name.text()}, {"digest", imported.image.digest}});
-  return shown(imported.image);
+  const store::Blobs blobs(options_.paths);
+  registry::RegistrySource source(blobs, reference, std::move(options), tell);
+  store::Images images(options_.paths);
+  return imported(image::import_oci(images, source, reference.text(), name,
+                                    options_of(request.platform, request.drop_set_id), tell),
+                  name.text(), progress);
+}
+
+api::Image Daemon::Impl::tag_image(const std::string& reference, const api::TagRequest& request) {
+  const store::ImageName name = store::parse_image_name(request.name);
+  return shown(store::Images(options_.paths).tag(reference, name));
+}
+
+api::Image Daemon::Impl::verify_image(const std::string& reference) {
+  return shown(store::Images(options_.paths).verify(reference));
+}
+
+api::PruneResult Daemon::Impl::prune_images(const api::PruneRequest& request) {
+  store::Images images(options_.paths);
+  const auto pruned = images.prune([this](const std::string& digest) { return users_of(digest); },
+                                   request.all, request.dry_run);
+  std::set<std::string> keep;
+  for (const store::Image& image : images.list()) {
+    const bool going = std::find(pruned.digests.begin(), pruned.digests.end(), image.digest) !=
+                       pruned.digests.end();
+    if (!going) keep.insert(image.manifest.layers.begin(), image.manifest.layers.end());
+  }
+  const auto freed = store::Blobs(options_.paths).prune(keep, request.dry_run);
+  if (!request.dry_run)
+    log_.info("images pruned", {{"images", std::to_string(pruned.digests.size())},
+                                {"layers", std::to_string(freed.blobs)}});
+  return {pruned.digests, freed.blobs, pruned.bytes + freed.bytes};
 }
 
 void Daemon::Impl::remove_image(const std::string& reference, bool force) {

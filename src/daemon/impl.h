@@ -79,7 +79,12 @@ class Daemon::Impl final : public api::Service {
   api::Image image(const std::string& reference) override;
   api::Image import_image(const api::ImportRequest& request,
                           const api::ProgressSink& progress) override;
+  api::Image pull_image(const api::PullRequest& request,
+                        const api::ProgressSink& progress) override;
   void remove_image(const std::string& reference, bool force) override;
+  api::Image tag_image(const std::string& reference, const api::TagRequest& request) override;
+  api::Image verify_image(const std::string& reference) override;
+  api::PruneResult prune_images(const api::PruneRequest& request) override;
   std::vector<api::Kernel> kernels() override;
   api::Kernel import_kernel(const api::KernelImportRequest& request) override;
   void remove_kernel(const std::string& name, bool force) override;
@@ -133,6 +138,9 @@ class Daemon::Impl final : public api::Service {
     return {options_.paths.control_socket(record.name()), stopping_.get()};
   }
   api::Image shown(const store::Image& image) const;
+  image::Progress progress_to(const api::ProgressSink& progress);
+  api::Image imported(const image::Imported& imported, const std::string& name,
+                      const api::ProgressSink& progress);
 
   DaemonOptions options_;
   const image::AgentBinary agent_{options_.agent};

@@ -318,12 +318,14 @@ struct Planned {
 class Layout {
  public:
   explicit Layout(const Tree& tree) : tree_(tree), index_of_(tree.node_count(), kNone) {
+    planned_.reserve(tree.node_count());  // growing would need half as much again for a moment
     visit(kRoot, kRoot);
     for (size_t i = 0; i < planned_.size(); ++i) {  // grows while it is walked
       const NodeId id = planned_[i].node;
       if (tree_.node(id).type != Type::Directory) continue;
       uint32_t subdirectories = 0;
-      for (const auto& [name, child] : tree_.node(id).children) {
+      for (const auto& [name, entry] : tree_.node(id).children) {
+        const NodeId child = entry.id;
         if (tree_.node(child).type == Type::Directory) ++subdirectories;
         visit(child, id);
       }
@@ -332,6 +334,7 @@ class Layout {
   }
 
   std::vector<Planned>& planned() { return planned_; }
+  bool reached(NodeId id) const { return index_of_[id] != kNone; }
   const Planned& of(NodeId id) const { return planned_[index_of_[id]]; }
 
   // The time that most inodes have: those need no extended inode to say it.
@@ -404,7 +407,36 @@ uint64_t inode_size(const Planned& inode, const Node& node) {
 
 }
 
-ErofsSummary ErofsWriter::finish(const Tree& tree) {
+// The data of files that later entries replaced or removed, [start, end) in bytes of the output,
+// sorted and joined.
+static std::vector<std::pair<uint64_t, uint64_t>> dead_ranges(const Tree& tree,
+                                                              const Layout& layout) {
+  std::vector<std::pair<uint64_t, uint64_t>> dead;
+  const auto add = [&](uint64_t first_block, uint64_t bytes) {
+    const uint64_t start = first_block * kBlock;
+    const uint64_t end = start + (bytes + kBlock - 1) / kBlock * kBlock;
+    if (bytes == 0) return;
+    if (!dead.empty() && dead.back().second == start)
+      dead.back().second = end;
+    else
+      dead.emplace_back(start, end);
+  };
+  for (NodeId id = 0; id < tree.node_count(); ++id) {
+    const Node& node = tree.node(id);
+    if (node.type != Type::Regular || layout.reached(id)) continue;
+    if (node.extent.layout != Extent::Layout::Chunked) {
+      add(node.extent.first_block, node.size - node.extent.tail_size);
+      continue;
+    }
+    const uint64_t chunk = uint64_t{kBlock} << node.extent.chunk_bits;
+    for (size_t i = 0; i < node.extent.chunks.size(); ++i)
+      if (node.extent.chunks[i] != kHole)
+        add(node.extent.chunks[i], std::min(chunk, node.size - i * chunk));
+  }
+  return dead;
+}
+
+ErofsSummary ErofsWriter::finish(const Tree& tree, std::string_view identity) {
   Impl& impl = *impl_;
   impl.data.align();
   impl.data.flush();
@@ -413,6 +445,10 @@ ErofsSummary ErofsWriter::finish(const Tree& tree) {
   sys::resize_file(impl.scratch, impl.tails.position(), "sizing the scratch file");
 
   Layout layout(tree);
+  // Removed means removed: a guest that reads its disk block by block does not find it either, and
+  // it takes no room.
+  for (const auto& [start, end] : dead_ranges(tree, layout))
+    sys::punch_hole(impl.output, start, end - start);
   std::vector<Planned>& planned = layout.planned();
   const auto common_time = layout.common_time();
   const uint64_t directory_block = Impl::block_number(impl.data.position());
@@ -489,6 +525,7 @@ ErofsSummary ErofsWriter::finish(const Tree& tree) {
   }
   metadata.flush();
 
+  digest.update(as_bytes(identity));
   const crypto::Digest hash = digest.finish();
   erofs::Super super;
   super.root_nid = static_cast<uint16_t>(layout.of(kRoot).slot);

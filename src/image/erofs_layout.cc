@@ -165,10 +165,10 @@ static void each_entry(const Node& directory, Visit visit) {
   auto next = directory.children.begin();
   for (const std::string_view special : {std::string_view("."), std::string_view("..")}) {
     for (; next != directory.children.end() && next->first < special; ++next)
-      visit(next->first, &next->second);
+      visit(next->first, &next->second.id);
     visit(special, nullptr);
   }
-  for (; next != directory.children.end(); ++next) visit(next->first, &next->second);
+  for (; next != directory.children.end(); ++next) visit(next->first, &next->second.id);
 }
 
 uint64_t directory_size(const Node& directory) {

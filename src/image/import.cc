@@ -1,11 +1,14 @@
 #include "mvm/image/import.h"
 
 #include <array>
+#include <chrono>
 #include <ctime>
+#include <thread>
 
 #include <fcntl.h>
 
 #include "mvm/base/error.h"
+#include "mvm/base/text.h"
 #include "mvm/crypto/hash.h"
 #include "mvm/image/source.h"
 #include "mvm/sys/error.h"
@@ -16,8 +19,8 @@
 namespace mvm::image {
 
 std::string_view phase_name(Phase phase) {
-  static constexpr std::array<std::string_view, 4> kNames{"reading", "writing", "hashing",
-                                                          "storing"};
+  static constexpr std::array<std::string_view, 6> kNames{"waiting", "downloading", "reading",
+                                                          "writing", "hashing",     "storing"};
   return kNames.at(static_cast<size_t>(phase));
 }
 
@@ -29,57 +32,189 @@ static std::string now_text() {
   return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
+// Images are named by their bytes, so what they run must be part of them: of two with the same
+// files and different commands each keeps its own.
+static std::string identity_of(const store::ImageConfig& config) {
+  if (config == store::ImageConfig{}) return "";
+  std::string identity;
+  const auto add = [&](std::string_view text) {
+    identity.append(std::to_string(text.size())).append(":").append(text);
+  };
+  for (const auto* list : {&config.entrypoint, &config.cmd, &config.env}) {
+    add(std::to_string(list->size()));
+    for (const std::string& text : *list) add(text);
+  }
+  for (const std::string* text : {&config.user, &config.workdir, &config.stop_signal}) add(*text);
+  for (const auto& [key, value] : config.labels) {
+    add(key);
+    add(value);
+  }
+  return identity;
+}
+
+// A staged image: what a reader fills and finish() takes into the store.
+struct Work {
+  Work(store::Images& images, const ImportOptions& options)
+      : store(images),
+        staging(images.stage()),
+        output(sys::open_file(staging.root(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW)),
+        scratch(sys::open_file(staging.path(), O_RDWR | O_TMPFILE)),
+        writer(output.get(), scratch.get(), options.limits.content) {}
+
+  // `manifest` says where it came from; the rest is filled in.
+  Imported finish(store::Manifest manifest, const store::ImageName& name,
+                  const Progress& progress) {
+    const auto tell = [&](uint64_t done, uint64_t total, Phase phase) {
+      if (progress) progress(done, total, phase);
+    };
+    tell(0, writer.written(), Phase::Writing);
+    const ErofsSummary summary = writer.finish(tree, identity_of(manifest.config));
+    tell(summary.size, summary.size, Phase::Writing);
+
+    Meter meter(progress, Phase::Hashing, summary.size);
+    manifest.digest = crypto::digest_hex(
+        crypto::sha256_of_file(output.get(), [&](uint64_t done) { meter.at(done); }));
+    meter.tell(summary.size);
+
+    manifest.name = name.text();
+    manifest.created = now_text();
+    manifest.size = summary.size;
+    manifest.files = summary.inodes;
+    manifest.content_bytes = summary.content_bytes;
+
+    tell(0, summary.size, Phase::Storing);
+    Imported imported;
+    imported.existed = store.find("sha256:" + manifest.digest).has_value();
+    imported.image = store.commit(std::move(staging), manifest, name);
+    tell(summary.size, summary.size, Phase::Storing);
+    for (const auto& [note, count] : notes)
+      imported.notes.push_back(std::to_string(count) + " " + note);
+    return imported;
+  }
+
+  store::Images& store;
+  store::Staging staging;
+  sys::Fd output;
+  sys::Fd scratch;
+  Tree tree;
+  Notes notes;
+  ErofsWriter writer;
+};
+
+static Imported import_plain(store::Images& images, const sys::Fd& input, const std::string& source,
+                             const store::ImageName& name, const ImportOptions& options,
+                             const Progress& progress) {
+  const bool directory = sys::is_directory(input.get());
+  Work work(images, options);
+  if (directory)
+    read_directory(source, options, progress, work.tree, work.writer, work.notes);
+  else
+    read_tar(input.get(), source, options, progress, work.tree, work.writer, work.notes);
+  store::Manifest manifest;
+  manifest.source_kind = directory ? "directory" : "tar";
+  manifest.source_path = source;
+  manifest.config = options.config;
+  return work.finish(std::move(manifest), name, progress);
+}
+
 Imported import_image(store::Images& images, const std::string& source,
                       const store::ImageName& name, const ImportOptions& options,
                       const Progress& progress) {
   // O_NONBLOCK: a FIFO given by mistake is refused, not waited for.
   const sys::Fd input = sys::open_file(source, O_RDONLY | O_NONBLOCK);
-  const bool directory = sys::is_directory(input.get());
-  if (!directory && !sys::is_regular_file(input.get()))
-    throw Error(Kind::Invalid, source + " is neither a directory nor a tar archive");
-
-  store::Staging staging = images.stage();
-  const sys::Fd output = sys::open_file(staging.root(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
-  const sys::Fd scratch = sys::open_file(staging.path(), O_RDWR | O_TMPFILE);
-
-  Tree tree;
-  Notes notes;
-  ErofsWriter writer(output.get(), scratch.get(), options.limits.content);
-  if (directory)
-    read_directory(source, options, progress, tree, writer, notes);
-  else
-    read_tar(input.get(), source, options, progress, tree, writer, notes);
-
-  const auto tell = [&](uint64_t done, uint64_t total, Phase phase) {
-    if (progress) progress(done, total, phase);
+  if (!sys::is_directory(input.get()) && !sys::is_regular_file(input.get()))
+    throw Error(Kind::Invalid, source + " is neither a directory nor an archive");
+  std::optional<store::Staging> room;
+  const auto scratch = [&] {
+    room.emplace(images.stage());
+    return sys::open_file(room->path(), O_RDWR | O_TMPFILE);
   };
-  tell(0, writer.written(), Phase::Writing);
-  const ErofsSummary summary = writer.finish(tree);
-  tell(summary.size, summary.size, Phase::Writing);
+  const auto oci = while_doing(
+      source, [&] { return open_oci_source(source, options.limits.unpacked, scratch); });
+  if (oci) return import_oci(images, *oci, source, name, options, progress);
+  return import_plain(images, input, source, name, options, progress);
+}
 
-  store::Manifest manifest;
-  Meter meter(progress, Phase::Hashing, summary.size);
-  manifest.digest = crypto::digest_hex(
-      crypto::sha256_of_file(output.get(), [&](uint64_t done) { meter.at(done); }));
-  meter.tell(summary.size);
+// What the image's bytes depend on, beside our own code.
+static std::string key_of(const OciImage& image, const ImportOptions& options) {
+  std::string key = image.digest.text();
+  if (options.drop_set_id) key += " no-set-id";
+  if (options.owner)
+    key += " " + std::to_string(options.owner->uid) + ":" + std::to_string(options.owner->gid);
+  return key;
+}
 
-  manifest.name = name.text();
-  manifest.created = now_text();
-  manifest.source_kind = directory ? "directory" : "tar";
-  manifest.source_path = source;
-  manifest.size = summary.size;
-  manifest.files = summary.inodes;
-  manifest.content_bytes = summary.content_bytes;
-  manifest.config = options.config;
+static store::ImageConfig config_of(const oci::Config& config) {
+  return {config.entrypoint, config.cmd,         config.env,   config.user,
+          config.workdir,    config.stop_signal, config.labels};
+}
 
-  tell(0, summary.size, Phase::Storing);
-  Imported imported;
-  imported.existed = images.find("sha256:" + manifest.digest).has_value();
-  imported.image = images.commit(std::move(staging), manifest, name);
-  tell(summary.size, summary.size, Phase::Storing);
-  for (const auto& [note, count] : notes)
-    imported.notes.push_back(std::to_string(count) + " " + note);
-  return imported;
+static void read_layers(OciSource& source, const OciImage& image, const ImportOptions& options,
+                        const Progress& progress, Work& work) {
+  uint64_t total = 0;
+  for (const Layer& layer : image.layers) total += layer.size;
+  Meter meter(progress, Phase::Reading, total != 0 ? std::optional(total) : std::nullopt);
+  LayerReader reader(options, work.tree, work.writer, work.notes);
+  uint64_t before = 0;
+  for (size_t i = 0; i < image.layers.size(); ++i) {
+    const Layer& layer = image.layers[i];
+    const std::string doing = "layer " + std::to_string(i + 1) + " of " +
+                              std::to_string(image.layers.size()) + " (" +
+                              printable(layer.place, 80) + ")";
+    while_doing(doing, [&] {
+      Blob blob = source.open_layer(layer);
+      const uint64_t size = blob.size;
+      reader.read(std::move(blob), layer, options.limits.unpacked - reader.unpacked(),
+                  [&](uint64_t done) { meter.at(before + done); });
+      before += size;
+    });
+  }
+  meter.tell(before);
+}
+
+// The right to do the work, or what somebody else made of it meanwhile.
+static std::optional<store::SourceLock> wait_for_turn(store::Images& images, const std::string& key,
+                                                      const store::ImageName& name,
+                                                      std::optional<store::Image>& made,
+                                                      const Progress& progress) {
+  // The lock is another process's or thread's, which tells nobody when it lets go.
+  static constexpr std::chrono::milliseconds kLook{20};
+  while (true) {
+    auto lock = images.lock_source(key);
+    made = images.adopt(key, name);
+    if (lock || made) return lock;
+    if (progress) progress(0, std::nullopt, Phase::Waiting);
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
+Imported import_oci(store::Images& images, OciSource& source, const std::string& shown,
+                    const store::ImageName& name, const ImportOptions& options,
+                    const Progress& progress) {
+  return while_doing(shown, [&] {
+    const OciImage image = source.resolve(options.selection);
+    const std::string key = key_of(image, options);
+    Imported imported;
+    std::optional<store::Image> made;
+    const auto lock = wait_for_turn(images, key, name, made, progress);
+    if (made) {
+      imported.image = std::move(*made);
+      imported.existed = true;
+      return imported;
+    }
+    Work work(images, options);
+    read_layers(source, image, options, progress, work);
+    store::Manifest manifest;
+    manifest.source_kind = source.kind();
+    manifest.source_path = shown;
+    manifest.source_digest = image.digest.text();
+    if (image.index) manifest.source_index = image.index->text();
+    manifest.source_key = key;
+    for (const Layer& layer : image.layers)
+      manifest.layers.push_back((layer.digest ? *layer.digest : layer.diff_id).text());
+    manifest.config = config_of(image.config);
+    return work.finish(std::move(manifest), name, progress);
+  });
 }
 
 }

@@ -20,7 +20,7 @@ std::optional<NodeId> Tree::child(NodeId directory, std::string_view name) const
   const auto& children = nodes_[directory].children;
   const auto found = children.find(name);
   if (found == children.end()) return std::nullopt;
-  return found->second;
+  return found->second.id;
 }
 
 NodeId Tree::add_node(Type type, Attributes attributes) {
@@ -37,14 +37,56 @@ void Tree::link(NodeId directory, std::string_view name, NodeId id) {
   Node& parent = nodes_[directory];
   const auto found = parent.children.find(name);
   if (found != parent.children.end()) {
-    --nodes_[found->second].links;
-    found->second = id;
+    --nodes_[found->second.id].links;
+    found->second = {id, layer_};
   } else {
-    parent.children.emplace(name, id);
+    parent.children.emplace(name, Entry{id, layer_});
     metadata_bytes_ += kEntryOverhead + name.size();
   }
   ++nodes_[id].links;
   if (nodes_[id].type == Type::Directory) nodes_[id].parent = directory;
+}
+
+void Tree::remove(NodeId directory, std::string_view name) {
+  auto& children = nodes_[directory].children;
+  const auto found = children.find(name);
+  if (found == children.end()) return;
+  std::vector<NodeId> doomed{found->second.id};
+  children.erase(found);
+  while (!doomed.empty()) {
+    Node& node = nodes_[doomed.back()];
+    doomed.pop_back();
+    --node.links;
+    for (const auto& [below, entry] : node.children) doomed.push_back(entry.id);
+    node.children.clear();
+  }
+}
+
+void Tree::touch(NodeId directory, std::string_view name) {
+  const auto found = nodes_[directory].children.find(name);
+  if (found != nodes_[directory].children.end()) found->second.layer = layer_;
+}
+
+void Tree::hide_lower(NodeId directory, std::string_view name) {
+  const auto found = nodes_[directory].children.find(name);
+  if (found != nodes_[directory].children.end() && !hide_lower_below(found->second))
+    remove(directory, name);
+}
+
+void Tree::hide_lower_in(NodeId directory) {
+  auto& children = nodes_[directory].children;
+  for (auto next = children.begin(); next != children.end();) {
+    const auto entry = next++;
+    if (!hide_lower_below(entry->second)) remove(directory, std::string(entry->first));
+  }
+}
+
+// Whether something of the current layer is left, so that the entry must stay. The depth is bounded
+// by that of paths.
+bool Tree::hide_lower_below(Entry entry) {
+  if (nodes_[entry.id].type != Type::Directory) return entry.layer == layer_;
+  hide_lower_in(entry.id);
+  return entry.layer == layer_ || !nodes_[entry.id].children.empty();
 }
 
 }

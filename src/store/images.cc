@@ -19,7 +19,9 @@
 #include "mvm/base/error.h"
 #include "mvm/base/scope_exit.h"
 #include "mvm/base/text.h"
+#include "mvm/crypto/hash.h"
 #include "mvm/crypto/random.h"
+#include "mvm/oci/reference.h"
 #include "mvm/state/database.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
@@ -27,6 +29,7 @@
 namespace mvm::store {
 
 static constexpr std::string_view kTemporary = ".tmp-";
+static constexpr std::string_view kSourceLock = ".lock-";
 static constexpr std::string_view kDefaultTag = "latest";
 static constexpr size_t kDigestLength = 64;
 static constexpr size_t kMaxManifest = size_t{1} << 20;
@@ -37,6 +40,13 @@ static constexpr std::array<std::string_view, 1> kMigrations{
     "CREATE INDEX image_name_digest ON image_name(digest)"};
 
 ImageName parse_image_name(std::string_view text) {
+  if (text.find('/') != text.npos) {
+    const oci::Reference reference = oci::parse_reference(text);
+    if (reference.digest)
+      throw Error(Kind::Invalid,
+                  "image name \"" + printable(text) + "\": a name cannot hold a digest");
+    return {reference.repository(), reference.tag};
+  }
   const size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);
   const std::string_view tag =
@@ -66,6 +76,11 @@ Staging::~Staging() {
   }
 }
 
+SourceLock::~SourceLock() {
+  // While it is held: who waits for it sees that it is gone, and takes a new one.
+  if (lock_) ::unlink(path_.c_str());
+}
+
 struct Images::Impl {
   explicit Impl(const Paths& where)
       : paths(where),
@@ -89,8 +104,27 @@ struct Images::Impl {
     state::Statement row =
         database.prepare("SELECT digest FROM image_name WHERE name = ? AND tag = ?");
     row.bind_all(std::string_view(name.name), std::string_view(name.tag));
-    if (!row.step()) return std::nullopt;
-    return row.text(0);
+    if (row.step()) return row.text(0);
+    return std::nullopt;
+  }
+
+  // A plain name, else docker.io's of that name.
+  std::optional<ImageName> known_name(std::string_view ref) {
+    ImageName name = parse_image_name(ref);
+    if (digest_of(name)) return name;
+    if (name.name.find('/') != std::string::npos) return std::nullopt;
+    name.name.insert(0, "docker.io/library/");
+    return digest_of(name) ? std::optional(name) : std::nullopt;
+  }
+
+  // What was made from this OCI manifest or index.
+  std::optional<std::string> made_from(const oci::Digest& source) {
+    for (const std::string& digest : digests()) {
+      const store::Manifest manifest = load(digest).manifest;
+      if (manifest.source_digest == source.text() || manifest.source_index == source.text())
+        return digest;
+    }
+    return std::nullopt;
   }
 
   std::vector<std::string> digests() const {
@@ -116,14 +150,17 @@ struct Images::Impl {
     std::optional<ImageName> name;  // when it was found by name
   };
   std::optional<Reference> find(std::string_view ref) {
+    if (ref.find('@') != ref.npos) {
+      const auto digest = made_from(*oci::parse_reference(ref).digest);
+      return digest ? std::optional(Reference{*digest, std::nullopt}) : std::nullopt;
+    }
     std::string_view prefix = ref;
     if (prefix.starts_with("sha256:")) prefix.remove_prefix(7);
     const bool may_be_digest =
         prefix.size() >= kMinDigestPrefix && prefix.size() <= kDigestLength && is_hex(prefix);
     // A name comes first: somebody chose it. (A whole digest is too long for one.)
     if (prefix == ref && !is_digest(ref)) {
-      const ImageName name = parse_image_name(ref);
-      if (const auto digest = digest_of(name)) return Reference{*digest, name};
+      if (const auto name = known_name(ref)) return Reference{*digest_of(*name), name};
     }
     if (!may_be_digest) return std::nullopt;
     std::optional<Reference> found;
@@ -150,9 +187,9 @@ struct Images::Impl {
                                   views))
       message += "; did you mean " + *near + "?";
     else if (known.empty())
-      message += "; there is none yet: mvm image import DIR|TAR NAME";
+      message += "; there is none yet: mvm image import DIR|TAR NAME, or mvm image pull NAME";
     else
-      message += "; mvm image ls shows what there is";
+      message += "; mvm image ls shows what there is, mvm image pull gets more";
     throw Error(Kind::NotFound, message);
   }
 
@@ -205,6 +242,33 @@ Image Images::get(std::string_view ref) {
   return std::move(*image);
 }
 
+std::optional<Image> Images::adopt(std::string_view source_key, const ImageName& name) {
+  MVM_ASSERT(!source_key.empty());
+  state::Transaction transaction(impl_->database);
+  for (const Image& image : list()) {
+    if (image.manifest.source_key != source_key) continue;
+    set_name(name, image.digest);
+    transaction.commit();
+    return impl_->load(image.digest);
+  }
+  return std::nullopt;
+}
+
+std::optional<SourceLock> Images::lock_source(std::string_view source_key) {
+  const std::string path = impl_->paths.images_dir() + "/" + std::string(kSourceLock) +
+                           crypto::digest_hex(crypto::sha256(as_bytes(source_key)));
+  while (true) {
+    auto lock = sys::try_lock_file(path);
+    if (!lock) return std::nullopt;
+    // Whoever held it before may have removed it between our open and our lock.
+    struct stat ours{};
+    struct stat there{};
+    sys::check(::fstat(lock->get(), &ours), "reading status of " + path);
+    if (::stat(path.c_str(), &there) == 0 && ours.st_ino == there.st_ino)
+      return SourceLock(path, std::move(*lock));
+  }
+}
+
 Staging Images::stage() {
   const std::string path =
       impl_->paths.images_dir() + "/" + crypto::random_id(std::string(kTemporary), 12);
@@ -231,6 +295,14 @@ Image Images::commit(Staging staging, const Manifest& manifest, const ImageName&
     staging.lock_.reset();
   } else if (errno != EEXIST && errno != ENOTEMPTY) {
     throw SystemError(errno, "moving the image to " + final_path);
+  } else if (!manifest.source_key.empty()) {
+    // The same files and configuration from another manifest: whoever pins that one finds it.
+    Manifest kept = impl_->load(manifest.digest).manifest;
+    kept.source_digest = manifest.source_digest;
+    kept.source_index = manifest.source_index;
+    kept.source_key = manifest.source_key;
+    kept.layers = manifest.layers;
+    sys::write_file_atomic(final_path + "/manifest.json", as_bytes(manifest_to_json(kept)));
   }
   sys::sync_directory(impl_->paths.images_dir());
   set_name(name, manifest.digest);
@@ -242,6 +314,51 @@ void Images::set_name(const ImageName& name, std::string_view digest) {
   impl_->database.prepare("INSERT OR REPLACE INTO image_name VALUES(?, ?, ?)")
       .bind_all(std::string_view(name.name), std::string_view(name.tag), digest)
       .run();
+}
+
+Image Images::tag(std::string_view ref, const ImageName& name) {
+  state::Transaction transaction(impl_->database);
+  const auto reference = impl_->find(ref);
+  if (!reference) impl_->not_found(ref);
+  set_name(name, reference->digest);
+  transaction.commit();
+  return impl_->load(reference->digest);
+}
+
+Image Images::verify(std::string_view ref, const std::function<void(uint64_t)>& progress) {
+  Image image = get(ref);
+  const sys::Fd root = sys::open_own_file(image.root, O_RDONLY);
+  const std::string shown = "image " + std::string(ref) + " (" + image.root + ")";
+  if (sys::file_size(root.get()) != image.manifest.size)
+    throw Error(Kind::Invalid, shown + " has " + std::to_string(sys::file_size(root.get())) +
+                                   " bytes, not " + std::to_string(image.manifest.size) +
+                                   "; remove it and import it again");
+  if (crypto::digest_hex(crypto::sha256_of_file(root.get(), progress)) != image.digest)
+    throw Error(Kind::Invalid,
+                shown +
+                    " is damaged: its bytes are not those that its digest names; remove it and "
+                    "import it again");
+  return image;
+}
+
+Images::Pruned Images::prune(const InUse& in_use, bool all, bool dry_run) {
+  Pruned pruned;
+  for (const Image& image : list()) {
+    if (!all && !image.names.empty()) continue;
+    if (in_use && !in_use(image.digest).empty()) continue;
+    struct stat status{};
+    if (::stat(image.root.c_str(), &status) != 0) continue;
+    try {
+      if (!dry_run) remove("sha256:" + image.digest, in_use);
+    } catch (const Error& error) {
+      // Taken into use, or removed, since we looked.
+      if (error.kind() != Kind::Conflict && error.kind() != Kind::NotFound) throw;
+      continue;
+    }
+    pruned.digests.push_back(image.digest);
+    pruned.bytes += static_cast<uint64_t>(status.st_blocks) * 512;
+  }
+  return pruned;
 }
 
 bool Images::remove(std::string_view ref, const InUse& in_use, bool force) {
@@ -282,8 +399,12 @@ bool Images::remove(std::string_view ref, const InUse& in_use, bool force) {
 size_t Images::remove_unfinished() {
   size_t removed = 0;
   for (const std::string& name : sys::list_directory(impl_->paths.images_dir())) {
-    if (!name.starts_with(kTemporary)) continue;
     const std::string path = impl_->paths.images_dir() + "/" + name;
+    if (name.starts_with(kSourceLock)) {
+      if (const auto lock = sys::try_lock_file(path)) sys::remove_file(path);
+      continue;
+    }
+    if (!name.starts_with(kTemporary)) continue;
     // What is no directory of ours is nobody's staging: it goes, whatever it is or points to.
     const sys::Fd lock(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (lock && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) continue;

@@ -16,7 +16,13 @@ std::string manifest_to_json(const Manifest& manifest) {
       {"version", kManifestVersion},
       {"name", manifest.name},
       {"created", manifest.created},
-      {"source", {{"kind", manifest.source_kind}, {"path", manifest.source_path}}},
+      {"source",
+       {{"kind", manifest.source_kind},
+        {"path", manifest.source_path},
+        {"digest", manifest.source_digest},
+        {"index", manifest.source_index},
+        {"key", manifest.source_key},
+        {"layers", manifest.layers}}},
       {"root",
        {{"file", "root.erofs"}, {"digest", "sha256:" + manifest.digest}, {"size", manifest.size}}},
       {"files", manifest.files},
@@ -26,7 +32,9 @@ std::string manifest_to_json(const Manifest& manifest) {
         {"cmd", config.cmd},
         {"env", config.env},
         {"user", config.user},
-        {"workdir", config.workdir}}},
+        {"workdir", config.workdir},
+        {"stop_signal", config.stop_signal},
+        {"labels", config.labels}}},
   };
   // File names need not be UTF-8; what cannot be JSON is shown as U+FFFD rather than refused.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -44,6 +52,15 @@ Manifest manifest_from_json(std::string_view text, std::string_view where) {
     json.at("created").get_to(manifest.created);
     json.at("source").at("kind").get_to(manifest.source_kind);
     json.at("source").at("path").get_to(manifest.source_path);
+    // Older manifests lack what came with OCI images.
+    const auto later = [](const Json& object, const char* key, auto& into) {
+      if (object.contains(key)) object.at(key).get_to(into);
+    };
+    const Json& source = json.at("source");
+    later(source, "digest", manifest.source_digest);
+    later(source, "index", manifest.source_index);
+    later(source, "key", manifest.source_key);
+    later(source, "layers", manifest.layers);
     json.at("root").at("digest").get_to(manifest.digest);
     json.at("root").at("size").get_to(manifest.size);
     json.at("files").get_to(manifest.files);
@@ -54,6 +71,8 @@ Manifest manifest_from_json(std::string_view text, std::string_view where) {
     config.at("env").get_to(manifest.config.env);
     config.at("user").get_to(manifest.config.user);
     config.at("workdir").get_to(manifest.config.workdir);
+    later(config, "stop_signal", manifest.config.stop_signal);
+    later(config, "labels", manifest.config.labels);
     if (!manifest.digest.starts_with("sha256:"))
       throw Error(Kind::Invalid, std::string(where) + ": the digest is no sha256");
     manifest.digest.erase(0, 7);

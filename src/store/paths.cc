@@ -99,7 +99,7 @@ void Paths::ensure_runtime() const {
 void Paths::ensure_data() const {
   ensure_private_directory(data_);
   for (const std::string& path :
-       {images_dir(), kernels_dir(), initramfs_dir(), overlays_dir(), sandboxes_dir()})
+       {images_dir(), blobs_dir(), kernels_dir(), initramfs_dir(), overlays_dir(), sandboxes_dir()})
     ensure_private_directory(path);
 }
 

@@ -59,6 +59,20 @@ void resize_file(int fd, uint64_t size, std::string_view doing) {
     if (errno != EINTR) throw SystemError(errno, doing);
 }
 
+void punch_hole(int fd, uint64_t offset, uint64_t length) {
+  int result = 0;
+  do {
+    result = ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+                         static_cast<off_t>(length));
+  } while (result != 0 && errno == EINTR);
+  if (result == 0) return;
+  if (errno != EOPNOTSUPP && errno != ENOSYS) throw SystemError(errno, "punching a hole");
+  const Bytes zeros(static_cast<size_t>(std::min<uint64_t>(length, uint64_t{1} << 20)));
+  for (uint64_t done = 0; done < length; done += zeros.size())
+    pwrite_all(fd, ByteView(zeros).first(std::min<uint64_t>(zeros.size(), length - done)),
+               offset + done);
+}
+
 bool exists(const std::string& path) {
   if (::access(path.c_str(), F_OK) == 0) return true;
   if (errno == ENOMEM || errno == EIO) throw SystemError(errno, "looking for " + path);

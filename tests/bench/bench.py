@@ -11,6 +11,8 @@ import statistics
 import subprocess
 import sys
 
+import images
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 MVM = ROOT / "build/release/src/mvm"
@@ -29,6 +31,8 @@ def relay_vs_splice(rounds, mebibytes):
     program = ROOT / "build/release/tests/bench/egress_relay"
     done = subprocess.run([program, str(rounds), str(mebibytes)], stdout=subprocess.PIPE, text=True, timeout=600, check=True)
     return statistics.median(float(line) for line in done.stdout.split())
+
+
 def detectors(wanted, smoke):
     """Throughput of the detectors, and how right they are on the generated documents."""
     values = {}
@@ -66,8 +70,11 @@ def main():
     if "egress.relay_vs_splice" in wanted:
         values["egress.relay_vs_splice"] = relay_vs_splice(1 if smoke else 11, 64 if smoke else 1024)
     values.update(detectors(wanted, smoke))
-    host = ("start.first_kvm_run", "egress.", "scan.", "pii.")
-    guests = [name for name in wanted if not name.startswith(host) and not ("msb" in name and "MVM_BENCH_NO_MSB" in os.environ)]
+    of_images = [name for name in wanted if name.startswith(("oci.", "image."))]
+    if of_images:
+        values.update(images.measure(MVM, of_images, 1 if smoke else 3, smoke))
+    here = ("start.first_kvm_run", "egress.", "scan.", "pii.", "oci.", "image.")
+    guests = [name for name in wanted if not name.startswith(here) and not ("msb" in name and "MVM_BENCH_NO_MSB" in os.environ)]
     if guests:
         values.update(in_lab(guests, 1 if smoke else 5))
 

@@ -6,12 +6,12 @@ import sys
 
 # Where a heavy or privileged third-party header may be included: module, or the folder of a program.
 THIRD_PARTY = {
-    "nlohmann/": {"api", "config", "store", "daemon", "cli", "image"},
+    "nlohmann/": {"api", "config", "store", "daemon", "cli", "image", "oci", "registry"},
     "CLI/": {"cli"},
     "toml++/": {"config"},
     "spdlog/": {"obs"},
     "nghttp2/": {"http"},
-    "openssl/": {"crypto"},
+    "openssl/": {"crypto", "registry"},
     "sqlite3.h": {"state"},
     "archive": {"image"},
     "netlink/": {"net"},

@@ -37,7 +37,11 @@ class Client final : public Service {
   std::vector<Image> images() override;
   Image image(const std::string& reference) override;
   Image import_image(const ImportRequest& request, const ProgressSink& progress) override;
+  Image pull_image(const PullRequest& request, const ProgressSink& progress) override;
   void remove_image(const std::string& reference, bool force) override;
+  Image tag_image(const std::string& reference, const TagRequest& request) override;
+  Image verify_image(const std::string& reference) override;
+  PruneResult prune_images(const PruneRequest& request) override;
   std::vector<Kernel> kernels() override;
   Kernel import_kernel(const KernelImportRequest& request) override;
   void remove_kernel(const std::string& name, bool force) override;

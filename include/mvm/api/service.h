@@ -36,7 +36,11 @@ class Service {
   virtual std::vector<Image> images() = 0;
   virtual Image image(const std::string& reference) = 0;
   virtual Image import_image(const ImportRequest& request, const ProgressSink& progress) = 0;
+  virtual Image pull_image(const PullRequest& request, const ProgressSink& progress) = 0;
   virtual void remove_image(const std::string& reference, bool force) = 0;
+  virtual Image tag_image(const std::string& reference, const TagRequest& request) = 0;
+  virtual Image verify_image(const std::string& reference) = 0;  // throws Invalid when damaged
+  virtual PruneResult prune_images(const PruneRequest& request) = 0;
   virtual std::vector<Kernel> kernels() = 0;
   virtual Kernel import_kernel(const KernelImportRequest& request) = 0;
   virtual void remove_kernel(const std::string& name, bool force) = 0;

@@ -175,8 +175,10 @@ struct Image {
   std::string name;                // "base:latest"; the first of `names`; empty when it has none
   std::vector<std::string> names;  // all of them
   std::string digest;              // SHA-256 of its root file system, 64 hexadecimal digits
-  std::string source;              // path it was imported from
-  std::string source_kind;         // "directory" or "tar"
+  std::string source;              // path or reference it was made from
+  std::string source_kind;         // "directory", "tar", "oci-layout", "registry", ...
+  std::string source_digest;       // "sha256:...", of the OCI manifest that it was made from
+  std::string source_index;        // of the OCI index that this was chosen from
   uint64_t size = 0;               // bytes of its root file system, as stored
   uint64_t content_bytes = 0;      // bytes of its files
   uint64_t files = 0;
@@ -186,6 +188,8 @@ struct Image {
   std::vector<std::string> env;  // "NAME=value"
   std::string workdir;
   std::string user;
+  std::string stop_signal;
+  std::map<std::string, std::string> labels;
   std::vector<std::string> used_by;  // names of sandboxes
   bool operator==(const Image&) const = default;
 };
@@ -193,11 +197,40 @@ struct Image {
 struct ImportRequest {
   std::string source;  // absolute path of a directory or an archive
   std::string name;
+  std::string reference;     // of an image in it, where there are several
+  std::string platform;      // "linux/amd64"; empty: the host's
+  bool drop_set_id = false;  // archives: without set-user-ID and set-group-ID bits
   bool operator==(const ImportRequest&) const = default;
 };
 
+struct PullRequest {
+  std::string reference;  // "python:3.12", "ghcr.io/org/app@sha256:..."
+  std::string name;       // empty: the reference's
+  std::string platform;
+  bool drop_set_id = false;
+  bool operator==(const PullRequest&) const = default;
+};
+
+struct TagRequest {
+  std::string name;  // another name for the image; taken from the one that had it
+  bool operator==(const TagRequest&) const = default;
+};
+
+struct PruneRequest {
+  bool all = false;  // also images with a name, where no sandbox was made from them
+  bool dry_run = false;
+  bool operator==(const PruneRequest&) const = default;
+};
+
+struct PruneResult {
+  std::vector<std::string> images;  // digests
+  uint64_t layers = 0;              // kept for later pulls, and of no image any more
+  uint64_t bytes = 0;               // of disk, of both
+  bool operator==(const PruneResult&) const = default;
+};
+
 struct ImportProgress {
-  std::string stage;   // "reading", "writing", "hashing", "storing"
+  std::string stage;   // "waiting", "downloading", "reading", "writing", "hashing", "storing"
   uint64_t done = 0;   // bytes
   uint64_t total = 0;  // 0: not known
   std::string note;    // something was left out, and why; the other members are then empty
@@ -242,6 +275,10 @@ std::string encode(const Version& value);
 std::string encode(const Image& value);
 std::string encode(const std::vector<Image>& value);
 std::string encode(const ImportRequest& value);
+std::string encode(const PullRequest& value);
+std::string encode(const TagRequest& value);
+std::string encode(const PruneRequest& value);
+std::string encode(const PruneResult& value);
 std::string encode_import_progress(const ImportProgress& progress);  // {"progress":…}
 std::string encode(const Kernel& value);
 std::string encode(const std::vector<Kernel>& value);
@@ -258,6 +295,10 @@ Version decode_version(std::string_view json);
 Image decode_image(std::string_view json);
 std::vector<Image> decode_images(std::string_view json);
 ImportRequest decode_import(std::string_view json);
+PullRequest decode_pull(std::string_view json);
+TagRequest decode_tag(std::string_view json);
+PruneRequest decode_prune(std::string_view json);
+PruneResult decode_prune_result(std::string_view json);
 Kernel decode_kernel(std::string_view json);
 std::vector<Kernel> decode_kernels(std::string_view json);
 KernelImportRequest decode_kernel_import(std::string_view json);

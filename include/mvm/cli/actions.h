@@ -38,6 +38,13 @@ int image_import(Context& context, const Arguments& arguments);
 int image_list(Context& context, const Arguments& arguments);
 int image_inspect(Context& context, const Arguments& arguments);
 int image_remove(Context& context, const Arguments& arguments);
+int image_pull(Context& context, const Arguments& arguments);
+int image_tag(Context& context, const Arguments& arguments);
+int image_verify(Context& context, const Arguments& arguments);
+int image_prune(Context& context, const Arguments& arguments);
+// Pulls what a sandbox is to be made from when it names an image in a registry (a path or a digest)
+// and is not here yet. What is here is used as it is, without asking the registry.
+void ensure_image(Context& context, const std::string& reference, bool quiet);
 
 int kernel_import(Context& context, const Arguments& arguments);
 int kernel_list(Context& context, const Arguments& arguments);

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string_view>
 
 #include "mvm/base/bytes.h"
 #include "mvm/image/tree.h"
@@ -54,8 +55,9 @@ class ErofsWriter {
   // File data taken so far, in bytes.
   uint64_t written() const;
 
-  // Lays out and writes everything else. The writer is done then.
-  ErofsSummary finish(const Tree& tree);
+  // Lays out and writes everything else. The writer is done then. `identity` goes into the image's
+  // UUID: the same files under another identity are another image.
+  ErofsSummary finish(const Tree& tree, std::string_view identity = {});
 
  private:
   struct Impl;

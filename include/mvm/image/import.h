@@ -1,5 +1,6 @@
 #pragma once
-// From a directory or a tar archive to an image: the way in for every root file system.
+// From a directory, a tar archive or an OCI image to an image of ours: the way in for every root
+// file system.
 
 #include <cstdint>
 #include <functional>
@@ -10,6 +11,7 @@
 
 #include <sys/types.h>
 
+#include "mvm/image/oci_source.h"
 #include "mvm/store/images.h"
 
 namespace mvm::image {
@@ -17,9 +19,10 @@ namespace mvm::image {
 // What a source may hold at most. Sources are hostile: nothing below is exceeded, whatever they
 // say.
 struct Limits {
-  uint64_t content = uint64_t{64} << 30;  // bytes of file data
-  uint64_t entries = uint64_t{4} << 20;   // files, directories and links
-  uint64_t metadata = uint64_t{1} << 30;  // bytes of names, link targets and attributes, in memory
+  uint64_t content = uint64_t{64} << 30;   // bytes of file data
+  uint64_t entries = uint64_t{4} << 20;    // files, directories and links
+  uint64_t metadata = uint64_t{1} << 30;   // bytes of names, link targets and attributes, in memory
+  uint64_t unpacked = uint64_t{96} << 30;  // bytes of tar streams that layers unpack to
 };
 
 struct Owner {
@@ -30,11 +33,13 @@ struct Owner {
 struct ImportOptions {
   std::optional<Owner> owner;    // everything belongs to it; else as the source says
   bool one_file_system = false;  // directory: what is mounted below it stays out
+  bool drop_set_id = false;      // archives: files lose their set-user-ID and set-group-ID bits
+  Selection selection;           // OCI: which image, where there are several
   Limits limits;
   store::ImageConfig config;
 };
 
-enum class Phase { Reading, Writing, Hashing, Storing };
+enum class Phase { Waiting, Downloading, Reading, Writing, Hashing, Storing };
 std::string_view phase_name(Phase phase);  // "reading", ...
 
 // Called from the importing thread, at most once per MiB of work and at each phase's end. It may
@@ -47,11 +52,18 @@ struct Imported {
   std::vector<std::string> notes;  // what was left out and why, one line a kind
 };
 
-// `source` is a directory, or a tar archive (plain, gzip, bzip2, xz or zstd). The same source gives
-// the same bytes, and so the same digest. Throws Error: Invalid names the archive entry or file
-// that is wrong, Exhausted the limit.
+// `source` is a directory, a tar archive (plain, gzip, bzip2, xz or zstd), or an OCI image: a
+// layout (directory or archive) or what `docker save` writes, told by their content. The same
+// source gives the same bytes, and so the same digest. Throws Error: Invalid names the archive
+// entry or file that is wrong, Exhausted the limit.
 Imported import_image(store::Images& images, const std::string& source,
                       const store::ImageName& name, const ImportOptions& options = {},
                       const Progress& progress = {});
+
+// The image that `source` resolves to. Work that is done already, or is being done by another
+// import, is not done again. `shown` is where it came from, for messages and the manifest.
+Imported import_oci(store::Images& images, OciSource& source, const std::string& shown,
+                    const store::ImageName& name, const ImportOptions& options = {},
+                    const Progress& progress = {});
 
 }

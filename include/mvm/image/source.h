@@ -2,11 +2,14 @@
 // Readers of hostile sources: each walks its source once, streams file data into the writer and
 // leaves the tree.
 
+#include <functional>
 #include <map>
+#include <set>
 #include <string>
 
 #include "mvm/image/erofs.h"
 #include "mvm/image/import.h"
+#include "mvm/image/oci_source.h"
 #include "mvm/image/tree.h"
 
 namespace mvm::image {
@@ -18,6 +21,27 @@ using Notes = std::map<std::string, uint64_t>;
 // cannot be read, Conflict for a file that changed while it was read.
 void read_directory(const std::string& path, const ImportOptions& options, const Progress& progress,
                     Tree& tree, ErofsWriter& writer, Notes& notes);
+
+// Lays the layers of an OCI image over each other, from the lowest.
+class LayerReader {
+ public:
+  LayerReader(const ImportOptions& options, Tree& tree, ErofsWriter& writer, Notes& notes)
+      : options_(options), tree_(tree), writer_(writer), notes_(notes) {}
+
+  // Takes the next layer, verifying it on the way: when this returns, its digests held. `limit`
+  // bounds what it may unpack to; `tick` gets the bytes of the blob read so far.
+  void read(Blob blob, const Layer& layer, uint64_t limit,
+            const std::function<void(uint64_t)>& tick);
+  uint64_t unpacked() const { return unpacked_; }  // bytes of tar streams so far
+
+ private:
+  const ImportOptions& options_;
+  Tree& tree_;
+  ErofsWriter& writer_;
+  Notes& notes_;
+  std::set<std::string> dropped_;  // paths of what was left out
+  uint64_t unpacked_ = 0;
+};
 
 // Reads a tar archive (plain or compressed) from `fd`; `shown` names it in messages. Refused, with
 // the entry's name: absolute paths, "..", names that are too long, parents that are no directories

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -51,16 +52,23 @@ struct Attributes {
   std::vector<std::pair<std::string, Bytes>> xattrs;  // full names, sorted, only kept ones
 };
 
+// A name in a directory, and the layer that put it there: whiteouts hide only what lies below their
+// own layer.
+struct Entry {
+  NodeId id = kRoot;
+  uint32_t layer = 0;
+};
+
 // One inode. Hard links are several entries with one NodeId.
 struct Node {
   Type type = Type::Regular;
   Attributes attributes;
   uint32_t links = 0;
   uint64_t size = 0;
-  std::string target;                                   // Symlink
-  Extent extent;                                        // Regular
-  std::map<std::string, NodeId, std::less<>> children;  // Directory
-  NodeId parent = kRoot;                                // Directory
+  std::string target;                                  // Symlink
+  Extent extent;                                       // Regular
+  std::map<std::string, Entry, std::less<>> children;  // Directory
+  NodeId parent = kRoot;                               // Directory
 };
 
 // Which extended attributes an image keeps: user.*, security.capability and POSIX ACLs. The rest
@@ -79,16 +87,31 @@ class Tree {
 
   // A node not yet in any directory.
   NodeId add_node(Type type, Attributes attributes);
-  // Enters `id` as `name`; an existing entry is replaced. The caller has checked the name and that
-  // what is replaced is no directory with children.
+  // Enters `id` as `name` for the current layer; an existing entry is replaced. The caller has
+  // checked the name and that what is replaced is no directory with children.
   void link(NodeId directory, std::string_view name, NodeId id);
+  // Takes a name away, and with it all below it. Files that have no other name are not in the image
+  // then. An unknown name is fine.
+  void remove(NodeId directory, std::string_view name);
+
+  // What is linked from now on belongs to the next layer.
+  void next_layer() { ++layer_; }
+  // The current layer speaks of this entry, which is there: as if linked again.
+  void touch(NodeId directory, std::string_view name);
+  // Hides what lower layers have under this name; what the current layer put below it stays.
+  void hide_lower(NodeId directory, std::string_view name);
+  // The same for everything in a directory.
+  void hide_lower_in(NodeId directory);
 
   // Bytes that names, targets, attributes and the nodes themselves take, roughly.
   uint64_t metadata_bytes() const { return metadata_bytes_; }
 
  private:
-  std::vector<Node> nodes_;
+  bool hide_lower_below(Entry entry);
+
+  std::deque<Node> nodes_;  // grows without a moment of two copies
   uint64_t metadata_bytes_ = 0;
+  uint32_t layer_ = 0;
 };
 
 }

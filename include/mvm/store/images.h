@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,7 +27,9 @@ namespace mvm::store {
 inline constexpr size_t kMinDigestPrefix = 12;
 inline constexpr int kManifestVersion = 1;
 
-// "name" or "name:tag"; the tag is "latest" when there is none. Both parts follow name_complaint.
+// "name" or "name:tag"; the tag is "latest" when there is none. A plain name follows
+// name_complaint; one with a slash is a repository of a registry with its host
+// ("docker.io/library/python").
 struct ImageName {
   std::string name;
   std::string tag;
@@ -43,14 +46,22 @@ struct ImageConfig {
   std::vector<std::string> env;  // "NAME=value"
   std::string user;
   std::string workdir;
+  std::string stop_signal;
+  std::map<std::string, std::string> labels;
   bool operator==(const ImageConfig&) const = default;
 };
 
 struct Manifest {
   std::string name;         // name:tag it was first imported as
   std::string created;      // RFC 3339, UTC
-  std::string source_kind;  // "directory", "tar"
+  std::string source_kind;  // "directory", "tar", "oci-layout", "registry", ...
   std::string source_path;
+  // OCI: the manifest it was made from, and the index that this was chosen from ("sha256:..."), and
+  // the blobs of its layers. source_key names the work: of equal keys come equal images.
+  std::string source_digest;
+  std::string source_index;
+  std::string source_key;
+  std::vector<std::string> layers;
   std::string digest;          // of root.erofs, 64 hex digits
   uint64_t size = 0;           // of root.erofs, bytes
   uint64_t files = 0;          // inodes in it
@@ -85,6 +96,20 @@ class Staging {
   sys::Fd lock_;
 };
 
+// The right to make the image of one source.
+class SourceLock {
+ public:
+  ~SourceLock();
+  SourceLock(SourceLock&&) noexcept = default;
+  SourceLock& operator=(SourceLock&&) = delete;
+
+ private:
+  friend class Images;
+  SourceLock(std::string path, sys::Fd lock) : path_(std::move(path)), lock_(std::move(lock)) {}
+  std::string path_;
+  sys::Fd lock_;
+};
+
 // One thread's view of the store; each thread makes its own. Any number of them, in any number of
 // processes, may work at once.
 class Images {
@@ -97,21 +122,41 @@ class Images {
 
   std::vector<Image> list();  // by first name, then digest
   // By name, name:tag, digest, or a unique prefix of a digest of at least kMinDigestPrefix digits.
+  // A plain name that nobody gave is docker.io's of that name, where that was pulled. With
+  // "@sha256:..." it is what was made from the OCI manifest or index of that digest, whatever its
+  // name.
   std::optional<Image> find(std::string_view ref);
   // The same; throws Error{NotFound} that names near misses. An ambiguous prefix is Conflict.
   Image get(std::string_view ref);
+
+  // What was made from a source with this key, after pointing `name` at it.
+  std::optional<Image> adopt(std::string_view source_key, const ImageName& name);
+  // Held by whoever makes the image of a source, so that it is made once; nothing while somebody
+  // else does. It goes with the process.
+  std::optional<SourceLock> lock_source(std::string_view source_key);
 
   Staging stage();
   // Takes a staged root.erofs into the store under manifest.digest and points `name` at it. Where
   // an image of that digest is there already, it is kept and the staged copy goes.
   Image commit(Staging staging, const Manifest& manifest, const ImageName& name);
   void set_name(const ImageName& name, std::string_view digest);
+  // Gives what `ref` names another name; taken from the image that had it.
+  Image tag(std::string_view ref, const ImageName& name);
+  // Whether the bytes are what their digest says; throws Error{Invalid}. `progress` gets bytes.
+  Image verify(std::string_view ref, const std::function<void(uint64_t)>& progress = {});
 
   // `in_use` tells which sandboxes use a digest (ids or names, for the message). By name: the name
   // goes, and the bytes with it when it was the last. By digest: all names and the bytes. Bytes in
   // use are Conflict unless forced. Returns true when the bytes were removed.
   using InUse = std::function<std::vector<std::string>(const std::string& digest)>;
   bool remove(std::string_view ref, const InUse& in_use, bool force = false);
+
+  // Removes what no sandbox was made from: images without a name, with `all` those with one too.
+  struct Pruned {
+    std::vector<std::string> digests;
+    uint64_t bytes = 0;  // of disk
+  };
+  Pruned prune(const InUse& in_use, bool all, bool dry_run = false);
 
   // What an interrupted import or removal left; a running import's directory is locked and stays.
   // For the daemon's start. Returns how many went.

@@ -51,6 +51,8 @@ class Paths {
   // data
   std::string state_db() const { return data_ + "/state.db"; }
   std::string images_dir() const { return data_ + "/images"; }
+  std::string blobs_dir() const { return data_ + "/blobs"; }
+  std::string registries_file() const { return data_ + "/registries.json"; }
   std::string kernels_dir() const { return data_ + "/kernels"; }
   std::string initramfs_dir() const { return data_ + "/initramfs"; }
   std::string overlays_dir() const { return data_ + "/overlay"; }

@@ -30,6 +30,8 @@ Fd open_at(int directory, const std::string& name, int flags, unsigned mode = 06
 uint64_t file_size(int fd);
 // ftruncate(2); the error says `doing`.
 void resize_file(int fd, uint64_t size, std::string_view doing);
+// Zeros there, given back to the file system where it can (else written). The size stays.
+void punch_hole(int fd, uint64_t offset, uint64_t length);
 bool is_regular_file(int fd);
 bool is_directory(int fd);
 // Throws where that cannot be told: who makes what is missing must not replace what is there.

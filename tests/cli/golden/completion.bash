@@ -25,7 +25,7 @@ _mvm() {
         COMPREPLY=($(compgen -W 'read write stat ls mkdir mv rm watch' -- "$current")); return
       fi;;
     image) if [[ $COMP_CWORD -eq 2 && $current != -* ]]; then
-        COMPREPLY=($(compgen -W 'import ls inspect rm' -- "$current")); return
+        COMPREPLY=($(compgen -W 'import pull ls inspect rm tag verify prune' -- "$current")); return
       fi;;
     kernel) if [[ $COMP_CWORD -eq 2 && $current != -* ]]; then
         COMPREPLY=($(compgen -W 'import ls rm' -- "$current")); return
@@ -35,7 +35,7 @@ _mvm() {
   case "$previous" in
     --env-file|--file) _mvm_offer files "$current"; return;;
     --image) _mvm_offer images "$current"; return;;
-    --boot-timeout|--count|--cpu-limit|--cpus|--disk-bandwidth|--disk-iops|--disk-size|--env|--grace|--group-add|--hostname|--idle-timeout|--kernel|--label|--length|--limit|--max-output|--mem|--memory|--memory-limit|--mode|--name|--offset|--only|--output-limit|--pids-limit|--profile|--retention|--rlimit|--root|--timeout|--ttl|--ulimit|--user|--wall-clock|--watchdog|--workdir) _mvm_offer nothing "$current"; return;;
+    --boot-timeout|--count|--cpu-limit|--cpus|--disk-bandwidth|--disk-iops|--disk-size|--env|--grace|--group-add|--hostname|--idle-timeout|--kernel|--label|--length|--limit|--max-output|--mem|--memory|--memory-limit|--mode|--name|--offset|--only|--output-limit|--pids-limit|--platform|--profile|--ref|--retention|--rlimit|--root|--timeout|--ttl|--ulimit|--user|--wall-clock|--watchdog|--workdir) _mvm_offer nothing "$current"; return;;
     --name) _mvm_offer sandboxes "$current"; return;;
   esac
   case "$command" in
@@ -59,10 +59,14 @@ _mvm() {
     'fs mv') flags='--no-replace --root --help' offer=nothing;;
     'fs rm') flags='--recursive --root --json --help' offer=nothing;;
     'fs watch') flags='--count --root --json --help' offer=nothing;;
-    'image import') flags='--name --quiet --json --help' offer=files;;
+    'image import') flags='--name --ref --platform --drop-setid --quiet --json --help' offer=files;;
+    'image pull') flags='--name --platform --drop-setid --quiet --json --help' offer=nothing;;
     'image ls'|'image list') flags='--quiet --json --help' offer=nothing;;
     'image inspect') flags='--json --help' offer=images;;
     'image rm') flags='--force --quiet --help' offer=images;;
+    'image tag') flags='--help' offer=images;;
+    'image verify') flags='--quiet --help' offer=images;;
+    'image prune') flags='--all --dry-run --json --help' offer=nothing;;
     'kernel import') flags='--default --quiet --json --help' offer=files;;
     'kernel ls'|'kernel list') flags='--quiet --json --help' offer=nothing;;
     'kernel rm') flags='--force --quiet --help' offer=nothing;;

@@ -36,7 +36,7 @@ _mvm() {
       if [[ $words[3] != -* ]]; then command="$command $words[3]"; shift words; (( CURRENT-- )); fi;;
     fs) if (( CURRENT == 3 )) && [[ $words[3] != -* ]]; then compadd read write stat ls mkdir mv rm watch; return; fi
       if [[ $words[3] != -* ]]; then command="$command $words[3]"; shift words; (( CURRENT-- )); fi;;
-    image) if (( CURRENT == 3 )) && [[ $words[3] != -* ]]; then compadd import ls inspect rm; return; fi
+    image) if (( CURRENT == 3 )) && [[ $words[3] != -* ]]; then compadd import pull ls inspect rm tag verify prune; return; fi
       if [[ $words[3] != -* ]]; then command="$command $words[3]"; shift words; (( CURRENT-- )); fi;;
     kernel) if (( CURRENT == 3 )) && [[ $words[3] != -* ]]; then compadd import ls rm; return; fi
       if [[ $words[3] != -* ]]; then command="$command $words[3]"; shift words; (( CURRENT-- )); fi;;
@@ -63,10 +63,14 @@ _mvm() {
     'fs mv') _arguments -s '--no-replace[It is an error when TO exists.]' '-n[It is an error when TO exists.]' '--root[Take PATH relative to this folder of the sandbox, and refuse it when anything on the way (.., a link, a mount) leads out of there.]:value: ' '--help[Print help]' '1:value: ' '2:value: ';;
     'fs rm') _arguments -s '--recursive[A folder with all in it; other file systems are not entered.]' '-r[A folder with all in it; other file systems are not entered.]' '--root[Take PATH relative to this folder of the sandbox, and refuse it when anything on the way (.., a link, a mount) leads out of there.]:value: ' '--json[Print one JSON document instead of text.]' '--help[Print help]' '1:value: ';;
     'fs watch') _arguments -s '--count[End after so many events.]:value: ' '--root[Take PATH relative to this folder of the sandbox, and refuse it when anything on the way (.., a link, a mount) leads out of there.]:value: ' '--json[Print each event as a JSON document on a line of its own.]' '--help[Print help]' '1:value: ';;
-    'image import') _arguments -s '--name[Name of the image, instead of the argument.]:value: ' '--quiet[Print no progress and no closing line.]' '-q[Print no progress and no closing line.]' '--json[Print one JSON document instead of text.]' '--help[Print help]' '1:file:_files' '2:value: ';;
+    'image import') _arguments -s '--name[Name of the image, instead of the argument.]:value: ' '--ref[OCI\: the image of this name or tag, where there are several.]:value: ' '--platform[OCI\: the image for this platform. Default\: the host'\''s.]:value: ' '--drop-setid[Archives\: files lose their set-user-ID and set-group-ID bits.]' '--quiet[Print no progress and no closing line.]' '-q[Print no progress and no closing line.]' '--json[Print one JSON document instead of text.]' '--help[Print help]' '1:file:_files' '2:value: ';;
+    'image pull') _arguments -s '--name[Name of the image. Default\: as it was asked for, with its host.]:value: ' '--platform[OCI\: the image for this platform. Default\: the host'\''s.]:value: ' '--drop-setid[Archives\: files lose their set-user-ID and set-group-ID bits.]' '--quiet[Print no progress and no closing line.]' '-q[Print no progress and no closing line.]' '--json[Print one JSON document instead of text.]' '--help[Print help]' '1:value: ';;
     'image ls'|'image list') _arguments -s '--quiet[Names only.]' '-q[Names only.]' '--json[Print one JSON document instead of text.]' '--help[Print help]';;
     'image inspect') _arguments -s '--json[Print it on one line.]' '--help[Print help]' '1:image:_mvm_images';;
     'image rm') _arguments -s '--force[Also when stopped sandboxes were made from it.]' '-f[Also when stopped sandboxes were made from it.]' '--quiet[Print no progress and no closing line.]' '-q[Print no progress and no closing line.]' '--help[Print help]' '*:image:_mvm_images';;
+    'image tag') _arguments -s '--help[Print help]' '1:image:_mvm_images' '2:value: ';;
+    'image verify') _arguments -s '--quiet[Print no progress and no closing line.]' '-q[Print no progress and no closing line.]' '--help[Print help]' '*:image:_mvm_images';;
+    'image prune') _arguments -s '--all[Also images that have a name.]' '-a[Also images that have a name.]' '--dry-run[Only say what would go.]' '--json[Print one JSON document instead of text.]' '--help[Print help]';;
     'kernel import') _arguments -s '--default[Make it the kernel of sandboxes that name none.]' '--quiet[Print no progress and no closing line.]' '-q[Print no progress and no closing line.]' '--json[Print one JSON document instead of text.]' '--help[Print help]' '1:file:_files';;
     'kernel ls'|'kernel list') _arguments -s '--quiet[Names only.]' '-q[Names only.]' '--json[Print one JSON document instead of text.]' '--help[Print help]';;
     'kernel rm') _arguments -s '--force[Also when sandboxes were made with it.]' '-f[Also when sandboxes were made with it.]' '--quiet[Print no progress and no closing line.]' '-q[Print no progress and no closing line.]' '--help[Print help]' '*:value: ';;

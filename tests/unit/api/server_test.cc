@@ -85,7 +85,17 @@ class ScriptedService final : public Service {
     progress({"writing", 2, 2, ""});
     return image(request.name);
   }
+  Image pull_image(const PullRequest& request, const ProgressSink&) override {
+    return image(request.reference);
+  }
   void remove_image(const std::string&, bool) override {}
+  Image tag_image(const std::string&, const TagRequest& request) override {
+    return image(request.name);
+  }
+  Image verify_image(const std::string& reference) override { return image(reference); }
+  PruneResult prune_images(const PruneRequest& request) override {
+    return {{"one"}, request.all ? 2U : 1U, 4096};
+  }
   std::vector<Kernel> kernels() override { return {{"k", "/k", 1, 0, true}}; }
   Kernel import_kernel(const KernelImportRequest& request) override {
     return {"new", request.source, 1, 0, request.make_default};

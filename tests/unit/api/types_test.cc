@@ -144,6 +144,14 @@ TEST(Others, RoundTrip) {
   EXPECT_EQ(decode_wait(encode(WaitRequest{5})), WaitRequest{5});
   EXPECT_EQ(decode_start(encode(StartRequest{false, 5})), (StartRequest{false, 5}));
   EXPECT_EQ(decode_import(encode(ImportRequest{"/x", "y"})), (ImportRequest{"/x", "y"}));
+  const ImportRequest whole{"/x", "y", "v1", "linux/arm64", true};
+  EXPECT_EQ(decode_import(encode(whole)), whole);
+  const PullRequest pull{"a/b:c", "n", "linux/arm64", true};
+  EXPECT_EQ(decode_pull(encode(pull)), pull);
+  EXPECT_EQ(decode_tag(encode(TagRequest{"n"})), TagRequest{"n"});
+  EXPECT_EQ(decode_prune(encode(PruneRequest{true, true})), (PruneRequest{true, true}));
+  const PruneResult pruned{{"d"}, 2, 3};
+  EXPECT_EQ(decode_prune_result(encode(pruned)), pruned);
 }
 
 TEST(Errors, RoundTripWithHint) {

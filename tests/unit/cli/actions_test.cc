@@ -88,6 +88,31 @@ class FakeDaemon final : public api::Service {
     image.size = uint64_t{3} << 20;
     return image;
   }
+  api::Image pull_image(const api::PullRequest& request, const api::ProgressSink&) override {
+    calls.push_back("pull_image " + request.reference + (request.name.empty() ? "" : " as ") +
+                    request.name);
+    api::Image image;
+    image.name = request.reference;
+    image.digest = "0123456789abcdef";
+    image.source_digest = "sha256:feed";
+    image.entrypoint = {"/entry"};
+    image.command = {"default"};
+    image_list.push_back(image);
+    return image;
+  }
+  api::Image tag_image(const std::string& reference, const api::TagRequest& request) override {
+    calls.push_back("tag_image " + reference + " " + request.name);
+    return {};
+  }
+  api::Image verify_image(const std::string& reference) override {
+    calls.push_back("verify_image " + reference);
+    return image(reference);
+  }
+  api::PruneResult prune_images(const api::PruneRequest& request) override {
+    calls.push_back(std::string("prune_images") + (request.all ? " all" : "") +
+                    (request.dry_run ? " dry" : ""));
+    return {{"0123456789abcdef"}, 3, uint64_t{5} << 20};
+  }
   void remove_image(const std::string& reference, bool force) override {
     calls.push_back("remove_image " + reference + (force ? " force" : ""));
   }
@@ -327,6 +352,42 @@ TEST_F(Actions, ImportGivesAnAbsoluteSourceAndAName) {
   EXPECT_EQ(failure({"image", "import", "absent.tar"}), "there is no absent.tar");
   run({"image", "import", folder.path() + "/rootfs.tar.gz", "base"});
   EXPECT_EQ(daemon.calls.back(), "import " + folder.path() + "/rootfs.tar.gz base");
+}
+
+TEST_F(Actions, UpPullsWhatNamesARegistryAndIsNotHere) {
+  EXPECT_EQ(run({"up", "web", "--image", "ghcr.io/org/app:v1"}), 0);
+  EXPECT_THAT(daemon.calls, ElementsAre("pull_image ghcr.io/org/app:v1"));
+  EXPECT_THAT(err, testing::HasSubstr("ghcr.io/org/app:v1 resolved to sha256:feed"));
+  EXPECT_EQ(run({"up", "other", "--image", "ghcr.io/org/app:v1"}), 0);
+  EXPECT_EQ(run({"up", "local", "--image", "base"}), 0);
+  EXPECT_EQ(daemon.calls.size(), 1U);
+}
+
+TEST_F(Actions, PullPrintsWhatTheNameResolvedTo) {
+  EXPECT_EQ(run({"image", "pull", "python:3.12", "--name", "py"}), 0);
+  EXPECT_THAT(daemon.calls, ElementsAre("pull_image python:3.12 as py"));
+  EXPECT_THAT(out, testing::HasSubstr("\nresolved to sha256:feed\n"));
+}
+
+TEST_F(Actions, TagVerifyAndPrune) {
+  run({"image", "pull", "a"});
+  EXPECT_EQ(run({"image", "tag", "a", "b"}), 0);
+  EXPECT_EQ(run({"image", "verify", "a"}), 0);
+  EXPECT_EQ(out, "image a is whole: 0123456789abcdef\n");
+  EXPECT_EQ(run({"image", "prune", "--all", "--dry-run"}), 0);
+  EXPECT_EQ(out,
+            "would remove image 0123456789ab\n"
+            "would free 5 MiB: 1 images, 3 layers of earlier pulls\n");
+  EXPECT_THAT(daemon.calls, ElementsAre("pull_image a", "tag_image a b", "verify_image a",
+                                        "prune_images all dry"));
+}
+
+TEST_F(Actions, RunNeedsACommandOrAnImageThatHasOne) {
+  api::Image image;
+  image.name = "bare";
+  daemon.image_list.push_back(image);
+  EXPECT_EQ(failure({"run", "bare"}),
+            "the image bare names no command of its own; put one after --");
 }
 
 TEST_F(Actions, ImageListPrintsATable) {

@@ -1,0 +1,135 @@
+#include "layer_stream.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "mvm/base/error.h"
+#include "mvm/base/text.h"
+#include "mvm/crypto/hash.h"
+#include "mvm/sys/io.h"
+
+#include "inflate.h"
+
+namespace mvm::image {
+
+static constexpr size_t kPiece = size_t{256} << 10;
+static constexpr size_t kPieces = 8;
+
+// Pieces go round: the thread fills the free ones in order, the reader has at most one in hand.
+struct LayerStream::Impl {
+  Impl(Blob source, const Layer& expected, uint64_t most)
+      : blob(std::move(source)), layer(expected), limit(most) {}
+
+  void run() noexcept {
+    try {
+      produce();
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      failure = std::current_exception();
+    }
+    const std::lock_guard lock(mutex);
+    ended = true;
+    changed.notify_all();
+  }
+
+  void produce() {
+    crypto::Sha256 packed;
+    crypto::Sha256 unpacked;
+    const auto input = [&](std::span<std::byte> into) {
+      const uint64_t done = consumed.load(std::memory_order_relaxed);
+      const auto want = static_cast<size_t>(std::min<uint64_t>(into.size(), blob.size - done));
+      if (want == 0) return size_t{0};
+      const size_t got = sys::pread_some(blob.fd.get(), into.first(want), blob.offset + done);
+      if (got == 0) throw Error(Kind::Invalid, "it has been cut off");
+      if (layer.digest) packed.update(into.first(got));
+      consumed.store(done + got, std::memory_order_relaxed);
+      return got;
+    };
+    Inflater inflater(input, limit);
+    while (true) {
+      Bytes* piece = take_free();
+      if (piece == nullptr) return;  // nobody wants more
+      piece->resize(kPiece);
+      const size_t got = inflater.read(*piece);
+      piece->resize(got);
+      if (got == 0) break;
+      unpacked.update(*piece);
+      put_full();
+    }
+    if (layer.digest && oci::Digest(packed.finish()) != *layer.digest)
+      throw Error(Kind::Invalid, "its content is not what its digest promises");
+    if (oci::Digest(unpacked.finish()) != layer.diff_id)
+      throw Error(Kind::Invalid,
+                  "what it unpacks to is not what the image's configuration promises");
+  }
+
+  Bytes* take_free() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return stopping || filled - drained < kPieces; });
+    return stopping ? nullptr : &pieces.at(filled % kPieces);
+  }
+  void put_full() {
+    const std::lock_guard lock(mutex);
+    ++filled;
+    changed.notify_all();
+  }
+
+  Blob blob;
+  Layer layer;
+  uint64_t limit;
+  std::atomic<uint64_t> consumed{0};
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::array<Bytes, kPieces> pieces;
+  uint64_t filled = 0;   // pieces, ever
+  uint64_t drained = 0;  // the same
+  bool in_hand = false;  // the reader still looks at piece number `drained`
+  bool stopping = false;
+  bool ended = false;
+  std::exception_ptr failure;
+  std::thread thread;
+};
+
+LayerStream::LayerStream(Blob blob, const Layer& layer, uint64_t limit)
+    : impl_(std::make_unique<Impl>(std::move(blob), layer, limit)) {
+  if (layer.digest && impl_->blob.size != layer.size)
+    throw Error(Kind::Invalid, "it has " + std::to_string(impl_->blob.size) + " bytes, not the " +
+                                   std::to_string(layer.size) + " that the manifest promises");
+  impl_->thread = std::thread([impl = impl_.get()] { impl->run(); });
+}
+
+LayerStream::~LayerStream() {
+  if (!impl_->thread.joinable()) return;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->stopping = true;
+    impl_->changed.notify_all();
+  }
+  impl_->thread.join();
+}
+
+ByteView LayerStream::next() {
+  Impl& impl = *impl_;
+  std::unique_lock lock(impl.mutex);
+  if (impl.in_hand) {
+    impl.in_hand = false;
+    ++impl.drained;
+    impl.changed.notify_all();
+  }
+  impl.changed.wait(lock, [&] { return impl.ended || impl.filled > impl.drained; });
+  // What was read before it went wrong is not worth looking at either.
+  if (impl.failure) std::rethrow_exception(impl.failure);
+  if (impl.filled == impl.drained) return {};
+  impl.in_hand = true;
+  return impl.pieces.at(impl.drained % kPieces);
+}
+
+uint64_t LayerStream::consumed() const { return impl_->consumed.load(std::memory_order_relaxed); }
+
+}
