@@ -113,7 +113,7 @@ Session open_log(const std::string& directory, const LogId& log,
     uint64_t size = 0;
     for (const uint64_t each : file_numbers(directory))
       size += sys::file_size(sys::open_own_file(directory + "/" + file_name(each), O_RDONLY).get());
-    Session session{.directory = sys::open_file(directory, O_RDONLY | O_DIRECTORY | O_NOFOLLOW),
+    Session session{.directory = sys::open_file(directory, O_PATH | O_DIRECTORY | O_NOFOLLOW),
                     .file = {},
                     .log = log,
                     .number = number,

@@ -52,6 +52,8 @@ api::Image Daemon::Impl::import_image(const api::ImportRequest& request,
         tell({std::string(image::phase_name(phase)), done, total.value_or(0), ""});
       });
   for (const std::string& note : imported.notes) tell({"", 0, 0, note});
+  audit_->record(
+      audit::ImageImported{audit::Name(name.text()), audit::DigestText(imported.image.digest)});
   log_.info("image imported", {{"name", name.text()}, {"digest", imported.image.digest}});
   return shown(imported.image);
 }
@@ -59,6 +61,7 @@ api::Image Daemon::Impl::import_image(const api::ImportRequest& request,
 void Daemon::Impl::remove_image(const std::string& reference, bool force) {
   store::Images(options_.paths)
       .remove(reference, [this](const std::string& digest) { return users_of(digest); }, force);
+  audit_->note(audit::ImageRemoved{audit::Name(reference)});
 }
 
 static api::Kernel shown(const image::InstalledKernel& installed) {
