@@ -1,6 +1,5 @@
 // Records to lines.
-#include <array>
-#include <ctime>
+#include <chrono>
 
 #include "mvm/audit/record.h"
 #include "mvm/base/error.h"
@@ -74,17 +73,23 @@ bool is_signed_by(const Line& line, const crypto::PublicKey& key) {
   return line.signature && crypto::verify(key, signed_bytes(line.signed_part), *line.signature);
 }
 
+// By the calendar's own rules: gmtime_r(3) reads /etc/localtime first, which a jailed process
+// cannot.
 std::string time_text(Time time) {
-  const auto since =
-      std::chrono::duration_cast<std::chrono::microseconds>(time.time_since_epoch()).count();
-  const auto seconds = static_cast<std::time_t>(since / 1'000'000);
-  std::tm utc{};
-  ::gmtime_r(&seconds, &utc);
-  std::array<char, 32> text{};
-  const size_t length = std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &utc);
-  std::string fraction = std::to_string(since % 1'000'000);
-  fraction.insert(0, 6 - fraction.size(), '0');
-  return std::string(text.data(), length) + "." + fraction + "Z";
+  using namespace std::chrono;
+  const auto day = floor<days>(time);
+  const year_month_day date(day);
+  const hh_mm_ss<microseconds> clock(floor<microseconds>(time - day));
+  const auto digits = [](auto value, size_t width) {
+    std::string text = std::to_string(value);
+    if (text.size() < width) text.insert(0, width - text.size(), '0');
+    return text;
+  };
+  return digits(static_cast<int>(date.year()), 4) + "-" +
+         digits(static_cast<unsigned>(date.month()), 2) + "-" +
+         digits(static_cast<unsigned>(date.day()), 2) + "T" + digits(clock.hours().count(), 2) +
+         ":" + digits(clock.minutes().count(), 2) + ":" + digits(clock.seconds().count(), 2) + "." +
+         digits(clock.subseconds().count(), 6) + "Z";
 }
 
 std::string_view outcome_word(policy::Outcome outcome) {
