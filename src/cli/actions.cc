@@ -63,6 +63,16 @@ int run_command(Context& context, const Arguments& arguments) {
       return kernel_list(context, arguments);
     case Verb::KernelRemove:
       return kernel_remove(context, arguments);
+    case Verb::AuditTail:
+      return audit_tail(context, arguments);
+    case Verb::AuditShow:
+      return audit_show(context, arguments);
+    case Verb::AuditVerify:
+      return audit_verify(context, arguments);
+    case Verb::AuditExport:
+      return audit_export(context, arguments);
+    case Verb::AuditWhy:
+      return audit_why(context, arguments);
     case Verb::ConfigValidate:
       return config_validate(context, arguments);
     case Verb::ConfigShow:

@@ -233,10 +233,11 @@ constexpr std::array kWatchOptions = {
 constexpr std::array<std::string_view, 2> kWatchExamples = {
     "mvm fs watch agent-sandbox:/work", "mvm fs watch agent-sandbox:/work/out --count 1 --json"};
 
-constexpr std::array kLogsOptions = {Option{'f', "follow", "", "", "Go on until the sandbox ends."},
-                                     kName};
-constexpr std::array<std::string_view, 2> kLogsExamples = {"mvm logs agent-sandbox",
-                                                           "mvm logs -f agent-sandbox"};
+constexpr std::array kLogsOptions = {
+    Option{'f', "follow", "", "", "Go on until the sandbox ends."},
+    Option{0, "egress", "", "", "What it wanted of the network, and what became of that."}, kName};
+constexpr std::array<std::string_view, 3> kLogsExamples = {
+    "mvm logs agent-sandbox", "mvm logs -f agent-sandbox", "mvm logs agent-sandbox --egress -f"};
 
 // ---- sandboxes
 // ------------------------------------------------------------------------------------
@@ -347,6 +348,46 @@ constexpr std::array kKernelRemoveOptions = {
     Option{'f', "force", "", "", "Also when sandboxes were made with it."}, kQuiet};
 constexpr std::array<std::string_view, 1> kKernelRemoveExamples = {"mvm kernel rm tuned-6.1"};
 
+// ---- audit
+// ----------------------------------------------------------------------------------------
+
+constexpr std::array kAuditPositional = {
+    Positional{"NAME", "The sandbox, by name or id. Default: the daemon's own log.", false, false,
+               Offer::Sandboxes}};
+constexpr std::array kAuditAllPositional = {
+    Positional{"NAME", "The sandbox, by name or id, or 'daemon'. Default: all logs.", false, false,
+               Offer::Sandboxes}};
+constexpr Option kAuditLines{0, "json", "", "", "Print the records as they are, one a line."};
+constexpr Option kAuditKinds{
+    0,   "kind", "", "KIND", "Only records of this kind, such as connect. May be given many times.",
+    true};
+constexpr std::array kAuditTailOptions = {
+    Option{'f', "follow", "", "", "Go on until the log is closed."},
+    Option{'n', "lines", "", "N", "So many of the last records first. Default: 20."}, kAuditKinds,
+    kAuditLines};
+constexpr std::array<std::string_view, 3> kAuditTailExamples = {
+    "mvm audit tail", "mvm audit tail -f agent-sandbox", "mvm audit tail -n 100 --kind http web"};
+constexpr std::array kAuditShowOptions = {kAuditKinds, kAuditLines};
+constexpr std::array<std::string_view, 2> kAuditShowExamples = {
+    "mvm audit show agent-sandbox", "mvm audit show --kind created --kind ended --json"};
+constexpr std::array kAuditVerifyOptions = {
+    Option{0, "key", "", "FILE", "The daemon's public key (PEM). Default: this host's.", false,
+           false, Offer::Files},
+    Option{0, "file", "", "FILE", "Check what `mvm audit export` wrote.", false, false,
+           Offer::Files},
+    kJson};
+constexpr std::array<std::string_view, 3> kAuditVerifyExamples = {
+    "mvm audit verify", "mvm audit verify agent-sandbox --json",
+    "mvm audit verify --file web.jsonl --key host.pub"};
+constexpr std::array kAuditExportOptions = {
+    Option{0, "public-key", "", "", "Print the daemon's public key (PEM) instead."}};
+constexpr std::array<std::string_view, 2> kAuditExportExamples = {
+    "mvm audit export agent-sandbox >web.jsonl", "mvm audit export --public-key >host.pub"};
+constexpr std::array kAuditRun = {
+    Positional{"RUN", "Id of a command's run, as `mvm exec --json` prints it."}};
+constexpr std::array kAuditWhyOptions = {kAuditLines};
+constexpr std::array<std::string_view, 1> kAuditWhyExamples = {"mvm audit why run-4mzyx2kq5tda"};
+
 // ---- mvm itself
 // -----------------------------------------------------------------------------------
 
@@ -387,6 +428,7 @@ constexpr std::array<std::string_view, 2> kHelpExamples = {"mvm help", "mvm help
 constexpr std::string_view kSandboxes = "Sandboxes";
 constexpr std::string_view kFiles = "Files of a sandbox";
 constexpr std::string_view kImages = "Images and kernels";
+constexpr std::string_view kAudit = "Audit";
 constexpr std::string_view kItself = "mvm itself";
 
 constexpr std::array kCommands = {
@@ -428,7 +470,9 @@ constexpr std::array kCommands = {
             kCopyPositionals, kCopyOptions, "", false, kCopyExamples},
     Command{Verb::Logs, "logs", "", kSandboxes, "Print a sandbox's console",
             "Prints what the sandbox's kernel and first process wrote to the console. It is there "
-            "after the sandbox has ended as well.",
+            "after the sandbox has ended as well.\n\n"
+            "With --egress, prints the decisions about its network traffic instead, from its audit "
+            "log, also of a sandbox that was removed.",
             kNamePositional, kLogsOptions, "", false, kLogsExamples},
     Command{Verb::Ps,
             "ps",
@@ -562,6 +606,31 @@ constexpr std::array kCommands = {
     Command{Verb::KernelRemove, "kernel rm", "", kImages, "Remove guest kernels",
             "A kernel that a sandbox was made with is kept; the error names the sandbox.",
             kKernelsPositional, kKernelRemoveOptions, "", false, kKernelRemoveExamples},
+
+    Command{Verb::AuditTail, "audit tail", "", kAudit, "Print the last audit records",
+            "Prints the last records of a sandbox's audit log, or of the daemon's: when, what, and "
+            "for traffic where to, allowed or not, and why.",
+            kAuditPositional, kAuditTailOptions, "", false, kAuditTailExamples},
+    Command{Verb::AuditShow, "audit show", "", kAudit, "Print all audit records of a log",
+            "Prints every record, also of a sandbox that was removed: its log is kept for 30 days "
+            "after its last record.",
+            kAuditPositional, kAuditShowOptions, "", false, kAuditShowExamples},
+    Command{Verb::AuditVerify, "audit verify", "", kAudit, "Check that audit logs are as written",
+            "Checks each record against the one before it, and each checkpoint against its "
+            "signature; then each sandbox's log against what the daemon's log says of its end. "
+            "Names the first record that is not as it was written, and what was done to it. Exits "
+            "with 1 when there is one.",
+            kAuditAllPositional, kAuditVerifyOptions, "", false, kAuditVerifyExamples},
+    Command{Verb::AuditExport, "audit export", "", kAudit, "Write an audit log to standard output",
+            "Writes all records as they are, one a line. `mvm audit verify --file` checks them "
+            "anywhere, with the public key of this host.",
+            kAuditPositional, kAuditExportOptions, "", false, kAuditExportExamples},
+    Command{Verb::AuditWhy, "audit why", "", kAudit,
+            "Print what a command's run did on the network",
+            "Prints the run's beginning and end, and the decisions about the sandbox's traffic in "
+            "between. When other commands ran at the same time, it says so: the network does not "
+            "tell whose traffic it was.",
+            kAuditRun, kAuditWhyOptions, "", false, kAuditWhyExamples},
 
     Command{Verb::Doctor,
             "doctor",

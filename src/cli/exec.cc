@@ -6,6 +6,7 @@
 #include "mvm/base/text.h"
 #include "mvm/cli/actions.h"
 #include "mvm/cli/exec_session.h"
+#include "mvm/crypto/random.h"
 #include "mvm/sys/socket.h"
 
 #include "sandbox_link.h"
@@ -27,6 +28,7 @@ ExecPlan plan_of(const Context& context, const ExecOptions& options) {
   plan.keep = options.max_output;
   proto::ExecRequest& request = plan.request;
   request.argv = options.argv;
+  request.run = crypto::random_id("run-");
   for (auto& [name, value] : read_env_files(context, options.env_files))
     request.env.emplace_back(name, value);
   for (const auto& entry : options.env) request.env.push_back(entry);

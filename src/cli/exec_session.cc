@@ -378,6 +378,7 @@ int run_session(Console& console, sys::Fd socket, const ExecPlan& plan) {
     if (sandbox_ended) report.sandbox_end = session.error()->sandbox_end;
     report.sandbox = plan.sandbox;
     report.sandbox_id = session.sandbox_id();
+    report.run = plan.request.run;
     report.exit_code = code;
     report.signal = result.signal;
     report.timed_out = result.timed_out;

@@ -18,6 +18,7 @@ std::string json_exec(const ExecReport& report) {
   Json json;
   json["sandbox"] = report.sandbox;
   if (!report.sandbox_id.empty()) json["sandbox_id"] = report.sandbox_id;
+  if (!report.run.empty()) json["run_id"] = report.run;
   json["exit_code"] = report.signal == 0 ? Json(report.exit_code) : Json(nullptr);
   json["signal"] = report.signal == 0 ? Json(nullptr) : Json(report.signal);
   json["timed_out"] = report.timed_out;
@@ -60,6 +61,32 @@ std::string json_settings(const config::Resolved& resolved) {
     json[key.path()] = {{"value", std::move(value)}, {"from", resolved.origins.at(i)}};
   }
   return document(json);
+}
+
+std::string json_verified(const std::vector<Verified>& logs) {
+  Json list = Json::array();
+  bool fine = true;
+  for (const auto& [log, name, verdict] : logs) {
+    fine = fine && verdict.ok();
+    Json one = {{"log", log}, {"ok", verdict.ok()}};
+    if (!name.empty()) one["name"] = name;
+    if (const auto& problem = verdict.problem)
+      one["problem"] = {{"wrong", audit::wrong_word(problem->wrong)},
+                        {"file", problem->file},
+                        {"line", problem->line},
+                        {"seq", problem->seq},
+                        {"what", problem->what}};
+    one["files"] = verdict.files;
+    one["records"] = verdict.records;
+    one["signatures"] = verdict.signatures;
+    one["closed"] = verdict.closed;
+    one["unsigned_records"] = verdict.unsigned_records;
+    one["torn_bytes"] = verdict.torn_bytes;
+    one["open_end_bytes"] = verdict.open_end;
+    one["missed"] = verdict.missed;
+    list.push_back(std::move(one));
+  }
+  return document({{"ok", fine}, {"logs", std::move(list)}});
 }
 
 std::string json_checks(const std::vector<Check>& checks) {

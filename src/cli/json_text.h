@@ -12,6 +12,7 @@
 #include "mvm/proto/files.h"
 #include "mvm/proto/metrics.h"
 
+#include "audit_logs.h"
 #include "doctor.h"
 
 namespace mvm::cli {
@@ -26,6 +27,7 @@ struct ExecReport {
   std::optional<proto::EndReason> sandbox_end;  // it ended before the command did
   std::string sandbox;
   std::string sandbox_id;  // "" when not known
+  std::string run;
   int exit_code = 0;
   int signal = 0;
   bool timed_out = false;
@@ -46,6 +48,7 @@ std::string json_number(std::string_view name, uint64_t value);
 std::string json_file(const proto::FileStatus& status);
 std::string json_list_entry(const proto::ListEntry& entry);  // without the line break
 std::string json_watch_event(const proto::WatchEvent& event);
+std::string json_verified(const std::vector<Verified>& logs);
 std::string json_metrics(const proto::Metrics& metrics);
 // Documents of the API, indented for people.
 std::string json_pretty(std::string_view document);

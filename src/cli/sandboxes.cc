@@ -165,6 +165,8 @@ int inspect(Context& context, const Arguments& arguments) {
 }
 
 int logs(Context& context, const Arguments& arguments) {
+  if (arguments.flag("egress"))
+    return egress_log(context, sandbox_name(arguments), arguments.flag("follow"));
   // A console is written by the guest: on a terminal its control sequences are shown, not obeyed.
   const bool terminal = context.console.look().out_terminal;
   context.service().logs(sandbox_name(arguments), arguments.flag("follow"),

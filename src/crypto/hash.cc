@@ -45,6 +45,12 @@ Digest Sha256::finish() {
   return digest;
 }
 
+Digest Sha256::digest() const {
+  Sha256 copy;
+  Impl::need(EVP_MD_CTX_copy_ex(copy.impl_->context, impl_->context) == 1);
+  return copy.finish();
+}
+
 Digest sha256(ByteView data) {
   Sha256 hash;
   hash.update(data);

@@ -15,9 +15,12 @@ Daemon::Impl::Impl(DaemonOptions options) : options_(std::move(options)) {
                                     " (it holds " + paths.daemon_lock() + ")");
   lock_ = std::move(*lock);
   records_ = std::make_unique<Records>(paths.state_db());
+  audit_ = std::make_unique<AuditLogs>(options_.paths, options_.audit, log_);
+  audit_->record(audit::DaemonStarted{});
   supervisor_ = std::make_unique<Supervisor>(
       [this](const std::string& id, std::optional<sys::ExitStatus> status) { on_end(id, status); });
   restore();
+  expire_audit_logs();
 
   api::ServerOptions serving;
   // Starts that wait for their turn hold one each.
@@ -56,6 +59,17 @@ void Daemon::Impl::run() {
 void Daemon::Impl::stop() noexcept {
   sys::signal_event(stopping_.get());
   if (server_) server_->stop();
+}
+
+void Daemon::Impl::expire_audit_logs() {
+  constexpr std::chrono::hours kInterval{1};
+  std::set<std::string> ids;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, entry] : by_id_) ids.insert(id);
+  }
+  audit_->expire(ids);
+  supervisor_->after("audit", kInterval, [this] { expire_audit_logs(); });
 }
 
 void Daemon::Impl::restore() {

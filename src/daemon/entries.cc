@@ -234,14 +234,16 @@ api::Sandbox Daemon::Impl::finish_start(const EntryPtr& entry, StartQueue::Turn 
 void Daemon::Impl::launch(const EntryPtr& entry, const store::Image& image,
                           const image::KernelBundle& kernel) {
   const Record record = snapshot(entry);
-  const Launch parts{options_.paths, options_.sandbox_executable, options_.isolation,
-                     options_.cgroups, agent_};
+  const Launch parts{
+      options_.paths, options_.sandbox_executable, options_.isolation, options_.cgroups, agent_,
+      *audit_};
   HeldSandbox held = while_doing("starting sandbox " + record.name(),
                                  [&] { return hold_sandbox(parts, record, image, kernel); });
   const pid_t pid = held.child().pid();
   const auto process_start = sys::process_start_time(pid);
   auto process = sys::open_process(pid);
   if (!process_start || !process) throw Error(Kind::Internal, "the sandbox process ended at once");
+  audit_->record(audit::SandboxStarted{audit::LogId(record.id), audit::Name(record.name())});
   transition(entry, [&](Record& next) {
     next.state = SandboxState::Starting;
     next.pid = pid;
@@ -254,6 +256,7 @@ void Daemon::Impl::launch(const EntryPtr& entry, const store::Image& image,
   {
     const std::lock_guard lock(entry->mutex);
     entry->process = std::move(*process);
+    entry->end_recorded = false;
   }
   // Before it runs: whatever becomes of it from here on is seen, also that it cannot be spoken to.
   supervisor_->watch(record.id, held.take());
@@ -394,6 +397,7 @@ void Daemon::Impl::conclude(const EntryPtr& entry, const std::string& without_re
                               {"id", before.id},
                               {"reason", proto::end_reason_name(exit->end.reason)},
                               {"detail", exit->end.detail}});
+  record_end(entry, before, exit->end.reason);
   options_.cgroups.remove(before.id);
   // While the name is still taken: afterwards the directory may be another sandbox's.
   sys::remove_tree(options_.paths.sandbox_runtime(before.name()));
@@ -417,11 +421,25 @@ void Daemon::Impl::conclude(const EntryPtr& entry, const std::string& without_re
       if (departed_.size() > kMaxDeparted) departed_.pop_front();
     }
     forget(entry, ended);
+    audit_->note(audit::SandboxRemoved{audit::LogId(before.id), audit::Name(before.name())});
     discard(before.id);
   } else {
     transition(entry, ended);
     expire_later(snapshot(entry));
   }
+}
+
+// Once for each end, also when what follows has to be tried again.
+void Daemon::Impl::record_end(const EntryPtr& entry, const Record& before,
+                              proto::EndReason reason) {
+  {
+    const std::lock_guard lock(entry->mutex);
+    if (entry->end_recorded) return;
+  }
+  audit_->record(audit::SandboxEnded{audit::LogId(before.id), audit::Name(before.name()), reason,
+                                     audit_->seal(before.id)});
+  const std::lock_guard lock(entry->mutex);
+  entry->end_recorded = true;
 }
 
 std::optional<api::Sandbox> Daemon::Impl::departed(const std::string& id) const {
@@ -463,6 +481,7 @@ void Daemon::Impl::erase(const EntryPtr& entry) {
   options_.cgroups.remove(record.id);
   sys::remove_tree(options_.paths.sandbox_runtime(record.name()));
   forget(entry);
+  audit_->note(audit::SandboxRemoved{audit::LogId(record.id), audit::Name(record.name())});
   discard(record.id);
 }
 

@@ -60,6 +60,7 @@ image::Progress Daemon::Impl::progress_to(const api::ProgressSink& progress) {
 api::Image Daemon::Impl::imported(const image::Imported& imported, const std::string& name,
                                   const api::ProgressSink& progress) {
   for (const std::string& note : imported.notes) progress({"", 0, 0, note});
+  audit_->record(audit::ImageImported{audit::Name(name), audit::DigestText(imported.image.digest)});
   log_.info("image imported", {{"name", name}, {"digest", imported.image.digest}});
   return shown(imported.image);
 }
@@ -143,6 +144,7 @@ api::PruneResult Daemon::Impl::prune_images(const api::PruneRequest& request) {
 void Daemon::Impl::remove_image(const std::string& reference, bool force) {
   store::Images(options_.paths)
       .remove(reference, [this](const std::string& digest) { return users_of(digest); }, force);
+  audit_->note(audit::ImageRemoved{audit::Name(reference)});
 }
 
 static api::Kernel shown(const image::InstalledKernel& installed) {

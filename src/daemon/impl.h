@@ -34,6 +34,7 @@
 #include "mvm/sys/io.h"
 #include "mvm/sys/socket.h"
 
+#include "audit_logs.h"
 #include "clock.h"
 #include "control.h"
 #include "launch.h"
@@ -56,6 +57,8 @@ struct Entry {
   sys::Fd process;
   // Why the daemon itself killed it, if it did.
   std::string verdict;
+  // Its end is in the audit log, and not yet in the database.
+  bool end_recorded = false;
 };
 using EntryPtr = std::shared_ptr<Entry>;
 
@@ -132,6 +135,8 @@ class Daemon::Impl final : public api::Service {
   void on_end(const std::string& id, std::optional<sys::ExitStatus> status);
   void conclude(const EntryPtr& entry, const std::string& without_record);
   std::optional<api::Sandbox> departed(const std::string& id) const;
+  void record_end(const EntryPtr& entry, const Record& before, proto::EndReason reason);
+  void expire_audit_logs();
   void expire_later(const Record& record);
   void expire(const std::string& id) noexcept;
   SandboxControl control(const Record& record) const {
@@ -149,6 +154,7 @@ class Daemon::Impl final : public api::Service {
   sys::Fd stopping_ = sys::event_fd();  // stays readable once signalled
   std::string started_at_ = rfc3339_now();
   std::unique_ptr<Records> records_;
+  std::unique_ptr<AuditLogs> audit_;
   // Throws when this host cannot run a guest.
   void require_host();
 

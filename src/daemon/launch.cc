@@ -10,7 +10,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "mvm/base/scope_exit.h"
 #include "mvm/base/text.h"
+#include "mvm/crypto/ed25519.h"
 #include "mvm/crypto/random.h"
 #include "mvm/image/initramfs.h"
 #include "mvm/image/overlay.h"
@@ -189,6 +191,7 @@ HeldSandbox::~HeldSandbox() {
 void HeldSandbox::release() {
   std::vector<int> passed;
   for (const sys::Fd& fd : fds_) passed.push_back(fd.get());
+  ScopeExit forget_key([this] { crypto::wipe(config_); });
   sys::send_message(channel_.get(), config_, passed);
   channel_.reset();
   fds_.clear();
@@ -221,6 +224,19 @@ static proto::SandboxConfig config_of(const Record& record, const store::Image& 
   config.idle_timeout_ms = spec.limits.idle_timeout_ms;
   const auto env = environment_of(spec, image);
   config.env.assign(env.begin(), env.end());
+  return config;
+}
+
+static proto::AuditConfig audit_of(const audit::Session& session, const AuditSettings& settings) {
+  proto::AuditConfig config;
+  config.strict = settings.strict;
+  config.paths = settings.paths;
+  config.file = session.number;
+  config.file_size = session.file_size;
+  config.log_size = session.size;
+  config.seq = session.next.seq;
+  config.prev = session.next.prev;
+  config.key = session.key.seed();
   return config;
 }
 
@@ -276,8 +292,14 @@ HeldSandbox hold_sandbox(const Launch& launch, const Record& record, const store
   open(initramfs, O_RDONLY);
   open(image.root, O_RDONLY);
   open(paths.overlay_image(id), O_RDWR);
+  audit::Session audit = launch.audit.open(id);
+  proto::SandboxConfig config = config_of(record, image, kernel);
+  config.audit = audit_of(audit, launch.audit.settings());
+  held.fds_.push_back(std::move(audit.directory));
+  held.fds_.push_back(std::move(audit.file));
   MVM_ASSERT(held.fds_.size() == static_cast<size_t>(proto::SandboxFd::Count));
-  held.config_ = config_of(record, image, kernel).encode();
+  held.config_ = config.encode();
+  crypto::wipe(config.audit.key);
   MVM_ASSERT(held.config_.size() <= proto::kMaxConfigMessage);  // its parts are bounded
 
   auto [ours, theirs] = sys::socket_pair(sys::SocketType::SeqPacket);

@@ -10,6 +10,7 @@
 #include "mvm/store/images.h"
 #include "mvm/sys/process.h"
 
+#include "audit_logs.h"
 #include "records.h"
 
 namespace mvm::daemon {
@@ -26,6 +27,7 @@ struct Launch {
   jail::Isolation isolation;
   const jail::Cgroups& cgroups;
   const image::AgentBinary& agent;
+  AuditLogs& audit;
 };
 
 // A process that waits for its configuration: it does nothing before release(), and ends when it is

@@ -82,6 +82,10 @@ api::Sandbox Daemon::Impl::create(const api::SandboxSpec& spec) {
     }
   }
   ScopeExit undo([&] { undo_creation(entry); });
+  const Record record = snapshot(entry);
+  audit_->record(audit::SandboxCreated{audit::LogId(record.id), audit::Name(record.name()),
+                                       audit::Name(record.spec.image),
+                                       audit::DigestText(record.image_digest)});
   StartQueue::Turn turn = await_turn(entry);
   launch_queued(entry, image, kernel);
   undo.release();

@@ -44,7 +44,14 @@ int landlock_abi() {
   return abi < 0 ? 0 : static_cast<int>(abi);
 }
 
-bool restrict_by_landlock(std::span<const int> writable, bool scope_signals) {
+static void allow_below(int directory, uint64_t access, int ruleset) {
+  const PathBeneath rule{access, directory};
+  sys::check(::syscall(SYS_landlock_add_rule, ruleset, kRulePathBeneath, &rule, 0),
+             "adding a Landlock rule");
+}
+
+bool restrict_by_landlock(std::span<const int> writable, std::span<const int> appendable,
+                          bool scope_signals) {
   const int abi = landlock_abi();
   if (abi == 0) return false;
   RulesetAttributes attributes{};
@@ -55,11 +62,10 @@ bool restrict_by_landlock(std::span<const int> writable, bool scope_signals) {
   const sys::Fd ruleset(static_cast<int>(
       sys::check(::syscall(SYS_landlock_create_ruleset, &attributes, attribute_size(abi), 0),
                  "making a Landlock ruleset")));
-  for (const int directory : writable) {
-    const PathBeneath rule{kWriteFile | kRemoveFile | kMakeRegular, directory};
-    sys::check(::syscall(SYS_landlock_add_rule, ruleset.get(), kRulePathBeneath, &rule, 0),
-               "adding a Landlock rule");
-  }
+  for (const int directory : writable)
+    allow_below(directory, kWriteFile | kRemoveFile | kMakeRegular, ruleset.get());
+  for (const int directory : appendable)
+    allow_below(directory, kWriteFile | kMakeRegular, ruleset.get());
   sys::check(::syscall(SYS_landlock_restrict_self, ruleset.get(), 0), "restricting by Landlock");
   return true;
 }

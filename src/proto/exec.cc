@@ -78,6 +78,7 @@ Bytes ExecRequest::encode() const {
     write_duration(map, "kill_grace_ms", kill_grace);
     if (max_output > 0) map.unsigned_integer("max_output", max_output);
     if (detach) map.boolean("detach", true);
+    if (!run.empty()) map.string("run", run);
     if (!groups.empty()) {
       CborWriter names = map.field("groups");
       names.array(groups.size());
@@ -122,6 +123,8 @@ std::optional<ExecRequest> ExecRequest::decode(ByteView payload) noexcept {
       request.max_output = in.unsigned_integer();
     } else if (field.is("detach")) {
       request.detach = in.boolean();
+    } else if (field.is("run")) {
+      request.run = in.string(kMaxRunId);
     } else if (field.is("groups")) {
       for (size_t left = in.array(kMaxAddedGroups); left > 0 && in; --left)
         request.groups.push_back(read_string(in, kMaxUserName));

@@ -1,5 +1,7 @@
 #include "mvm/proto/sandbox_config.h"
 
+#include <cstring>
+
 #include "mvm/proto/cbor.h"
 
 namespace mvm::proto {
@@ -10,6 +12,52 @@ static constexpr size_t kMaxEnvText = 128 * 1024;
 static constexpr uint64_t kMaxWatchdogMs = uint64_t{24} * 3600 * 1000;
 // A year and a day: far beyond what is of use, and far from where times overflow.
 static constexpr uint64_t kMaxMilliseconds = 366ULL * 24 * 3600 * 1000;
+
+static void encode_audit(Bytes& out, const AuditConfig& audit) {
+  MapWriter map(out);
+  map.unsigned_integer("file", audit.file);
+  map.unsigned_integer("file_size", audit.file_size);
+  map.unsigned_integer("log_size", audit.log_size);
+  map.unsigned_integer("seq", audit.seq);
+  map.string("prev", as_text(audit.prev));
+  map.string("key", as_text(audit.key));
+  map.boolean("strict", audit.strict);
+  map.boolean("paths", audit.paths);
+}
+
+// Exactly as many bytes.
+template <size_t Size>
+static void read_bytes(CborReader& in, std::array<std::byte, Size>& into) {
+  const std::string_view bytes = in.string(Size);
+  if (bytes.size() != Size) return in.fail();
+  std::memcpy(into.data(), bytes.data(), Size);
+}
+
+static AuditConfig decode_audit(CborReader& in) {
+  AuditConfig audit;
+  for (Fields field(in); field.next();) {
+    if (field.is("file")) {
+      audit.file = in.unsigned_integer();
+    } else if (field.is("file_size")) {
+      audit.file_size = in.unsigned_integer();
+    } else if (field.is("log_size")) {
+      audit.log_size = in.unsigned_integer();
+    } else if (field.is("seq")) {
+      audit.seq = in.unsigned_integer();
+    } else if (field.is("prev")) {
+      read_bytes(in, audit.prev);
+    } else if (field.is("key")) {
+      read_bytes(in, audit.key);
+    } else if (field.is("strict")) {
+      audit.strict = in.boolean();
+    } else if (field.is("paths")) {
+      audit.paths = in.boolean();
+    } else {
+      field.skip();
+    }
+  }
+  return audit;
+}
 
 Bytes SandboxConfig::encode() const {
   Bytes out;
@@ -41,6 +89,8 @@ Bytes SandboxConfig::encode() const {
     map.unsigned_integer("exec_pids", exec_pids);
     map.unsigned_integer("ttl_ms", ttl_ms);
     map.unsigned_integer("idle_timeout_ms", idle_timeout_ms);
+    map.field("audit");
+    encode_audit(out, audit);
   }
   return out;
 }
@@ -97,6 +147,8 @@ std::optional<SandboxConfig> SandboxConfig::decode(ByteView data) {
       config.ttl_ms = in.unsigned_integer(kMaxMilliseconds);
     } else if (field.is("idle_timeout_ms")) {
       config.idle_timeout_ms = in.unsigned_integer(kMaxMilliseconds);
+    } else if (field.is("audit")) {
+      config.audit = decode_audit(in);
     } else {
       field.skip();
     }

@@ -42,6 +42,15 @@ static std::chrono::milliseconds idle_from_environment() {
   return std::chrono::milliseconds(*idle);
 }
 
+// One of two words; the first is the default.
+static bool second_word(const char* name, std::string_view first, std::string_view second) {
+  const char* text = std::getenv(name);
+  if (text == nullptr || *text == '\0' || text == first) return false;
+  if (text == second) return true;
+  throw Error(Kind::Invalid, std::string(name) + ": \"" + printable(text) + "\" must be " +
+                                 std::string(first) + " or " + std::string(second));
+}
+
 static void check_kvm() {
   const kvm::HostSupport host = kvm::probe();
   if (host.support == kvm::Support::Usable) return;
@@ -67,14 +76,17 @@ int run_daemon(int argc, char** argv) {
   }
 
   const jail::HostSupport host = jail::probe_host();
-  daemon::DaemonOptions options{.paths = store::Paths::from_environment(),
-                                .agent = agent_binary(),
-                                .sandbox_executable = sys::own_executable(),
-                                .version = MVM_VERSION,
-                                .isolation = host.isolation,
-                                .cgroups = jail::Cgroups::find(),
-                                .idle = idle_from_environment(),
-                                .check_host = check_kvm};
+  daemon::DaemonOptions options{
+      .paths = store::Paths::from_environment(),
+      .agent = agent_binary(),
+      .sandbox_executable = sys::own_executable(),
+      .version = MVM_VERSION,
+      .isolation = host.isolation,
+      .cgroups = jail::Cgroups::find(),
+      .idle = idle_from_environment(),
+      .audit = {.strict = second_word("MVM_AUDIT_SYNC", "normal", "strict"),
+                .paths = !second_word("MVM_AUDIT_PATHS", "on", "off")},
+      .check_host = check_kvm};
   if (const char* binary = std::getenv("MVM_BINARY")) options.sandbox_executable = binary;
   if (!host.missing.empty())
     options.log.warning("sandboxes start with a part of their jail missing",

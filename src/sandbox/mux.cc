@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "mvm/audit/fields.h"
 #include "mvm/base/text.h"
+#include "mvm/crypto/random.h"
 
 namespace mvm::sandbox {
 
@@ -156,12 +158,19 @@ void Mux::forward_request(ClientId id, uint32_t stream, ClientStream& state, Byt
   if (agent_streams_.size() >= proto::kMaxStreams)
     return end_client_stream(
         id, stream, refusal(Kind::Exhausted, "the sandbox runs as many commands as it can"));
-  const auto merged = with_defaults(request);
+  std::string run;
+  const auto merged = with_defaults(request, run);
   if (!merged || merged->size() > proto::kMaxPayload)
     return end_client_stream(
         id, stream,
         refusal(Kind::Invalid, merged ? "arguments and environment are larger than 64 KiB"
                                       : "the request does not decode"));
+  if (!run.empty() && handlers_.on_run)
+    if (auto why = handlers_.on_run(run))
+      return end_client_stream(
+          id, stream,
+          refusal(Kind::Exhausted,
+                  "the command cannot be recorded, so it does not start: " + *why));
   do {
     ++next_stream_;
   } while (next_stream_ == proto::kConnectionStream || agent_streams_.contains(next_stream_));
@@ -170,6 +179,7 @@ void Mux::forward_request(ClientId id, uint32_t stream, ClientStream& state, Byt
   AgentStream& onward = agent_streams_[next_stream_];
   onward.client = id;
   onward.stream = stream;
+  onward.run = std::move(run);
   agent_->send(next_stream_, FrameType::Request, *merged);
 }
 
@@ -186,11 +196,18 @@ static void apply_limits(const proto::SandboxConfig& config, proto::ExecRequest&
   exec.limits.processes = bounded<uint64_t>(exec.limits.processes, config.exec_pids);
 }
 
-std::optional<Bytes> Mux::with_defaults(ByteView request) const {
+// An id as ids of runs are, from a client; else one of our own.
+static std::string run_id(std::string asked) {
+  if (!asked.empty() && audit::RunId(asked).text() == asked) return asked;
+  return crypto::random_id("run-");
+}
+
+std::optional<Bytes> Mux::with_defaults(ByteView request, std::string& run) const {
   const auto verb = proto::request_verb(request);
   if (verb != proto::kExecVerb) return Bytes(request.begin(), request.end());
   auto exec = proto::ExecRequest::decode(request);
   if (!exec) return std::nullopt;
+  run = run_id(std::exchange(exec->run, {}));
   apply_limits(*config_, *exec);
   if (exec->cwd.empty()) exec->cwd = config_->workdir;
   if (exec->user.empty()) exec->user = config_->user;
@@ -335,8 +352,10 @@ void Mux::on_agent_frame(const Frame& frame) {
       const ClientId id = from.client;
       const uint32_t stream = from.stream;
       const auto answered = std::move(from.answered);
+      const std::string run = std::move(from.run);
       agent_streams_.erase(found);
       if (answered) return answered();
+      tell_end(run, proto::End::decode(frame.payload));
       if (to != nullptr && proto::End::decode(frame.payload))
         return end_client_stream(id, stream, frame.payload);
       if (to != nullptr)
@@ -358,12 +377,23 @@ void Mux::on_agent_frame(const Frame& frame) {
   to->channel->send(from.stream, frame.type, frame.payload);
 }
 
+void Mux::tell_end(const std::string& run, const std::optional<proto::End>& end) {
+  if (run.empty() || !handlers_.on_run_end) return;
+  handlers_.on_run_end(run,
+                       end && !end->error ? proto::ExecResult::decode(end->result) : std::nullopt);
+}
+
+void Mux::end_runs() {
+  for (auto& [number, stream] : agent_streams_) tell_end(std::exchange(stream.run, {}), {});
+}
+
 void Mux::lose_agent(AgentLoss loss, std::string why) {
   if (!agent_) return;
   agent_->abandon();
   closed_.push_back(std::exchange(agent_, nullptr));
   loop_->post([this] { closed_.clear(); });
   agent_ready_ = false;
+  end_runs();
   agent_streams_.clear();
   throttle_clients();
   handlers_.on_agent_lost(loss, std::move(why));

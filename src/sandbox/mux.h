@@ -50,6 +50,10 @@ class Mux {
     std::function<void()> on_last_client_gone;
     // The first command or copy has come, or the last has ended; may be empty.
     std::function<void(bool in_use)> on_use;
+    // A command is about to start under this run id: why it must not, or nothing; may be empty.
+    std::function<std::optional<std::string>(const std::string& run)> on_run;
+    // It has ended, without a result when nobody will ever know; may be empty.
+    std::function<void(const std::string& run, const std::optional<proto::ExecResult>&)> on_run_end;
   };
 
   Mux(loop::Loop& loop, const proto::SandboxConfig& config, Handlers handlers);
@@ -68,6 +72,8 @@ class Mux {
   void end_all(const proto::ErrorReply& error);
   // The same for what the agent does for clients alone; what the sandbox itself owes stays.
   void end_commands(const proto::ErrorReply& error);
+  // Whatever still runs has no result.
+  void end_runs();
   bool has_clients() const { return !clients_.empty(); }
   // Whether a client waits for something of the agent's.
   bool in_use() const { return commands_ != 0; }
@@ -91,6 +97,7 @@ class Mux {
     proto::SendWindow from_agent;    // what the agent may still send
     proto::SendWindow from_client;   // what the client may still send
     std::function<void()> answered;  // of a request of our own
+    std::string run;                 // of a command
   };
 
   void on_client_frame(ClientId id, const proto::Frame& frame);
@@ -100,11 +107,12 @@ class Mux {
   void drop_client(ClientId id);
   void lose_agent(AgentLoss loss, std::string why);
   void end_client_stream(ClientId id, uint32_t stream, ByteView end_payload);
+  void tell_end(const std::string& run, const std::optional<proto::End>& end);
   void throttle_clients();
   void count_command(int change);
   Client* client(ClientId id);
   // The request with the sandbox's defaults in it; nothing when it does not decode.
-  std::optional<Bytes> with_defaults(ByteView request) const;
+  std::optional<Bytes> with_defaults(ByteView request, std::string& run) const;
 
   loop::Loop* loop_;
   const proto::SandboxConfig* config_;

@@ -37,16 +37,20 @@ static SandboxFds take_fds(std::vector<sys::Fd> received) {
 }
 
 // The jail, beside the monitor's own: the guest does not run before both are done.
-static void shut_in(const Sandbox& sandbox, jail::Isolation isolation, int failure_record) {
-  const auto [data, runtime] = sandbox.directories();
-  jail::leave_file_system(isolation, std::array{data, runtime, failure_record});
+static void shut_in(Sandbox& sandbox, jail::Isolation isolation, int failure_record) {
+  const auto [data, runtime, audit] = sandbox.directories();
+  jail::leave_file_system(isolation, std::array{data, runtime, failure_record, audit});
   sys::check(::fchdir(runtime), "entering the runtime directory");
   jail::give_up_rights({.limits = {.files = kMaxFiles,
                                    .file_size = kMaxFileSize,
                                    .locked = 0,
-                                   .processes = 0},  // the monitor was its only child
+                                   .processes = {}},  // see below
                         .writable = std::array{data, failure_record},
+                        .appendable = std::array{audit},
                         .signals_children = true});
+  sandbox.start_audit();
+  // The monitor was its only child, and the log's thread its only one.
+  jail::forbid_processes();
   jail::confine_thread("mvm-sandbox", sandbox_syscalls());
 }
 

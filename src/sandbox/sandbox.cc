@@ -19,6 +19,7 @@
 #include "mvm/sys/io.h"
 #include "mvm/sys/socket.h"
 
+#include "audit_trail.h"
 #include "exit_record.h"
 #include "monitor_link.h"
 #include "mux.h"
@@ -93,7 +94,10 @@ class Sandbox::Impl {
  public:
   Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fds, jail::Isolation isolation);
   void run_machine();
-  std::array<int, 2> directories() const { return {data_.get(), vsock_.directory()}; }
+  std::array<int, 3> directories() const {
+    return {data_.get(), vsock_.directory(), audit_.directory()};
+  }
+  void start_audit() { audit_.start(); }
   void stop(const proto::StopRequest& request);
 
  private:
@@ -118,6 +122,7 @@ class Sandbox::Impl {
 
   loop::Loop* loop_;
   proto::SandboxConfig config_;
+  AuditTrail audit_;
   sys::Fd control_;
   sys::Fd data_;
   // What the monitor is to be handed, and then nobody here holds any more.
@@ -153,6 +158,11 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fd
                     jail::Isolation isolation)
     : loop_(&loop),
       config_(std::move(config)),
+      audit_(loop, config_.id, config_.audit, std::move(take(fds, proto::SandboxFd::AuditLog)),
+             std::move(take(fds, proto::SandboxFd::AuditFile)),
+             [](const std::optional<audit::Failure>&) {
+               // Commands are refused one by one; whoever admits traffic stops here.
+             }),
       control_(std::move(take(fds, proto::SandboxFd::Control))),
       data_(std::move(take(fds, proto::SandboxFd::Data))),
       mux_(loop, config_,
@@ -162,7 +172,14 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fd
             [this] {
               if (state_ == State::Ended) loop_->stop();
             },
-            [this](bool in_use) { in_use ? idle_deadline_.reset() : await_use(); }}),
+            [this](bool in_use) { in_use ? idle_deadline_.reset() : await_use(); },
+            [this](const std::string& run) -> std::optional<std::string> {
+              if (audit_.record(audit::ExecStarted{audit::RunId(run)})) return std::nullopt;
+              return audit_.why();
+            },
+            [this](const std::string& run, const std::optional<proto::ExecResult>& result) {
+              audit_.record_end(run, result);
+            }}),
       watchdog_(loop, mux_, std::chrono::milliseconds(config_.watchdog_ms),
                 [this] {
                   kill(EndReason::Crashed, "the guest hung: its agent did not answer for " +
@@ -485,6 +502,8 @@ void Sandbox::Impl::finish(const SandboxEnd& end) {
   ttl_deadline_.reset();
   idle_deadline_.reset();
   control_watch_.reset();
+  mux_.end_runs();
+  audit_.close();
   try {
     write_exit_record(data_.get(), end);
   } catch (const Error& error) {
@@ -505,7 +524,8 @@ Sandbox::Sandbox(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fds,
                  jail::Isolation isolation)
     : impl_(std::make_unique<Impl>(loop, std::move(config), std::move(fds), isolation)) {}
 void Sandbox::run_machine() { impl_->run_machine(); }
-std::array<int, 2> Sandbox::directories() const { return impl_->directories(); }
+void Sandbox::start_audit() { impl_->start_audit(); }
+std::array<int, 3> Sandbox::directories() const { return impl_->directories(); }
 Sandbox::~Sandbox() = default;
 void Sandbox::stop() { impl_->stop({}); }
 

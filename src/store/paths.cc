@@ -99,7 +99,8 @@ void Paths::ensure_runtime() const {
 void Paths::ensure_data() const {
   ensure_private_directory(data_);
   for (const std::string& path :
-       {images_dir(), blobs_dir(), kernels_dir(), initramfs_dir(), overlays_dir(), sandboxes_dir()})
+       {images_dir(), blobs_dir(), kernels_dir(), initramfs_dir(), overlays_dir(), sandboxes_dir(),
+        audit_dir()})
     ensure_private_directory(path);
 }
 
@@ -119,6 +120,7 @@ void Paths::make_sandbox_runtime(std::string_view name) const {
   ensure_private_directory(path);
 }
 
+std::string Paths::audit_log(std::string_view id) const { return joined(audit_dir(), id); }
 std::string Paths::sandbox_data(std::string_view id) const { return joined(sandboxes_dir(), id); }
 std::string Paths::overlay_image(std::string_view id) const {
   return joined(sandboxes_dir(), id, "overlay.img");

@@ -237,6 +237,14 @@ Fd watch_file(const std::string& path) {
   return fd;
 }
 
+Fd watch_directory(const std::string& path) {
+  Fd fd(check(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK), "making a directory watch"));
+  check(::inotify_add_watch(fd.get(), path.c_str(),
+                            IN_MODIFY | IN_CREATE | IN_DELETE | IN_DELETE_SELF | IN_ONLYDIR),
+        "watching " + path);
+  return fd;
+}
+
 void drain_watch(int fd) {
   // Room for one event at least (inotify(7)); what happened is not looked at.
   std::array<std::byte, 4096> events{};

@@ -50,6 +50,14 @@ int kernel_import(Context& context, const Arguments& arguments);
 int kernel_list(Context& context, const Arguments& arguments);
 int kernel_remove(Context& context, const Arguments& arguments);
 
+// ---- audit -----------------------------------------------------------------------------------
+int audit_tail(Context& context, const Arguments& arguments);
+int audit_show(Context& context, const Arguments& arguments);
+int audit_verify(Context& context, const Arguments& arguments);
+int audit_export(Context& context, const Arguments& arguments);
+int audit_why(Context& context, const Arguments& arguments);
+int egress_log(Context& context, const std::string& sandbox, bool follow);  // `logs --egress`
+
 // ---- mvm itself ------------------------------------------------------------------------------
 int doctor(Context& context, const Arguments& arguments);
 int policy_scan(Context& context, const Arguments& arguments);

@@ -24,6 +24,8 @@ class Sha256 {
 
   void update(ByteView data);
   Digest finish();
+  // Of what has come so far; more may follow.
+  Digest digest() const;
 
  private:
   struct Impl;

@@ -18,6 +18,12 @@
 
 namespace mvm::daemon {
 
+// Of the audit logs of sandboxes; holds for those that start from now on.
+struct AuditSettings {
+  bool strict = false;  // a record is on the disk before anything is done about it
+  bool paths = true;    // paths of HTTP requests are recorded
+};
+
 struct DaemonOptions {
   store::Paths paths;
   ByteView agent;                  // the guest agent; must outlive the daemon
@@ -33,6 +39,7 @@ struct DaemonOptions {
   // Sandboxes that start at the same time; further ones wait for their turn. 0: one a processor of
   // the host, and two at least.
   size_t starts_at_once = 0;
+  AuditSettings audit{};
   obs::Log log{};  // NOLINT(readability-redundant-member-init): its constructor is explicit
   // Throws when this host cannot run a guest, saying why and what to do. Asked before the first
   // sandbox is made, and again as long as it throws.

@@ -67,6 +67,8 @@ struct Rights {
   Limits limits;
   // Open directories in which files may be made, written, renamed and removed; nowhere else.
   std::span<const int> writable;
+  // Open directories in which new files may be made and written, and none removed or renamed.
+  std::span<const int> appendable;
   // May it signal processes that it started before? (Landlock would refuse that from ABI 6.)
   bool signals_children = false;
 };
@@ -75,5 +77,8 @@ struct Rights {
 // Landlock, where the kernel has it, refuses every access by name that its ABI knows, except below
 // `writable`, and TCP, abstract sockets and signals to others where its ABI knows them.
 void give_up_rights(const Rights& rights);
+// For a process that starts threads of its own between stages 3 and 4. After: it can start no
+// process and no thread any more (RLIMIT_NPROC 0).
+void forbid_processes();
 
 }

@@ -26,6 +26,7 @@ inline constexpr size_t kMaxArguments = 4096;
 inline constexpr size_t kMaxEnvironment = 1024;
 inline constexpr size_t kMaxString = kMaxPayload;  // the frame bounds them all together
 inline constexpr size_t kMaxPath = 4095;           // PATH_MAX without its NUL
+inline constexpr size_t kMaxRunId = 63;
 inline constexpr size_t kMaxUserName = 256;        // "user" or "user:group", by name or number
 inline constexpr std::chrono::milliseconds kOutputGrace{100};
 inline constexpr std::chrono::milliseconds kDefaultKillGrace{2000};
@@ -72,6 +73,7 @@ struct ExecRequest {
   std::vector<ResourceLimit> rlimits;  // each resource at most once
   TreeLimits limits;
   bool detach = false;  // the command outlives the connection; its output is then dropped
+  std::string run;      // what the audit log calls it, "run-…"; empty: the sandbox process picks
   bool operator==(const ExecRequest&) const = default;
 
   Bytes encode() const;

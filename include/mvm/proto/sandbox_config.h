@@ -3,6 +3,7 @@
 // struct in CBOR and the descriptors of SandboxFd in order. Everything is opened by the daemon; the
 // sandbox process opens no path it was not given.
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -32,7 +33,22 @@ enum class SandboxFd : size_t {
   Initramfs,   // read-only
   Root,        // root file system, read-only
   Overlay,     // writable layer, O_RDWR
+  AuditLog,    // O_PATH directory data/audit/<id>, where its next files go
+  AuditFile,   // the one that was begun for this start, to append to
   Count,
+};
+
+// How the sandbox's audit log goes on (mvm/audit/log.h); its descriptors are AuditLog and AuditFile.
+struct AuditConfig {
+  uint64_t file = 1;       // the number of the file
+  uint64_t file_size = 0;  // bytes
+  uint64_t log_size = 0;   // of all its files
+  uint64_t seq = 1;        // of the next record
+  std::array<std::byte, 32> prev{};
+  std::array<std::byte, 32> key{};  // the log's private key; nobody else keeps it
+  bool strict = false;              // on the disk before anything is done about it
+  bool paths = true;                // of requests are recorded
+  bool operator==(const AuditConfig&) const = default;
 };
 
 struct SandboxConfig {
@@ -61,6 +77,7 @@ struct SandboxConfig {
   // The sandbox ends so long after its start, and after so long without use. 0: never.
   uint64_t ttl_ms = 0;
   uint64_t idle_timeout_ms = 0;
+  AuditConfig audit;
 
   Bytes encode() const;
   static std::optional<SandboxConfig> decode(ByteView data);

@@ -25,9 +25,12 @@ class Sandbox {
   Sandbox(const Sandbox&) = delete;
   Sandbox& operator=(const Sandbox&) = delete;
 
-  // What it still uses by name, open: the data directory, where its records go, and the runtime
-  // directory, which must be the working directory when the guest connects to a host port.
-  std::array<int, 2> directories() const;
+  // What it still uses by name, open: the data directory, where its records go, the runtime
+  // directory, which must be the working directory when the guest connects to a host port, and the
+  // directory of its audit log.
+  std::array<int, 3> directories() const;
+  // Once, between stages 3 and 4 of the jail: its audit log gets its thread.
+  void start_audit();
   // Once, when this process is jailed: the monitor gets its configuration, and the guest runs.
   void run_machine();
 

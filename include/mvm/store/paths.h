@@ -57,6 +57,9 @@ class Paths {
   std::string initramfs_dir() const { return data_ + "/initramfs"; }
   std::string overlays_dir() const { return data_ + "/overlay"; }
   std::string sandboxes_dir() const { return data_ + "/sandboxes"; }
+  std::string audit_dir() const { return data_ + "/audit"; }
+  std::string audit_log(std::string_view id) const;  // of a sandbox, or "daemon"
+  std::string audit_public_key() const { return audit_dir() + "/key.pub"; }
   std::string sandbox_data(std::string_view id) const;
   std::string overlay_image(std::string_view id) const;
   std::string console_log(std::string_view id) const;

@@ -63,6 +63,8 @@ std::optional<uint64_t> next_data(int fd, uint64_t offset);
 // wait for the next write.
 Fd watch_file(const std::string& path);
 void drain_watch(int fd);
+// The same for a directory: files in it are written to, made or removed, or it is.
+Fd watch_directory(const std::string& path);
 
 // An anonymous memory file, CLOEXEC.
 Fd memory_file(const char* name, uint64_t size);

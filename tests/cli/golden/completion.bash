@@ -5,7 +5,7 @@ _mvm_offer() {
     images) COMPREPLY=($(compgen -W "$(mvm image ls --quiet 2>/dev/null)" -- "$2"));;
     files) COMPREPLY=($(compgen -f -- "$2"));;
     shells) COMPREPLY=($(compgen -W 'bash zsh fish' -- "$2"));;
-    commands) COMPREPLY=($(compgen -W 'init up run exec shell cp logs ps inspect stats down rm fs image kernel doctor config daemon completion version help' -- "$2"));;
+    commands) COMPREPLY=($(compgen -W 'init up run exec shell cp logs ps inspect stats down rm fs image kernel audit doctor config daemon completion version help' -- "$2"));;
   esac
 }
 _mvm() {
@@ -15,6 +15,9 @@ _mvm() {
   if [[ $COMP_CWORD -eq 1 ]]; then _mvm_offer commands "$current"; return; fi
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do [[ $word == -- ]] && return; done
   case "$command" in
+    audit) if [[ $COMP_CWORD -eq 2 && $current != -* ]]; then
+        COMPREPLY=($(compgen -W 'tail show verify export why' -- "$current")); return
+      fi;;
     config) if [[ $COMP_CWORD -eq 2 && $current != -* ]]; then
         COMPREPLY=($(compgen -W 'validate show' -- "$current")); return
       fi;;
@@ -31,9 +34,9 @@ _mvm() {
         COMPREPLY=($(compgen -W 'import ls rm' -- "$current")); return
       fi;;
   esac
-  case "$command" in config|daemon|fs|image|kernel) [[ ${COMP_WORDS[2]} == -* ]] || command+=" ${COMP_WORDS[2]}";; esac
+  case "$command" in audit|config|daemon|fs|image|kernel) [[ ${COMP_WORDS[2]} == -* ]] || command+=" ${COMP_WORDS[2]}";; esac
   case "$previous" in
-    --env-file|--file) _mvm_offer files "$current"; return;;
+    --env-file|--file|--key) _mvm_offer files "$current"; return;;
     --image) _mvm_offer images "$current"; return;;
     --boot-timeout|--count|--cpu-limit|--cpus|--disk-bandwidth|--disk-iops|--disk-size|--env|--grace|--group-add|--hostname|--idle-timeout|--kernel|--label|--length|--limit|--max-output|--mem|--memory|--memory-limit|--mode|--name|--offset|--only|--output-limit|--pids-limit|--platform|--profile|--ref|--retention|--rlimit|--root|--timeout|--ttl|--ulimit|--user|--wall-clock|--watchdog|--workdir) _mvm_offer nothing "$current"; return;;
     --name) _mvm_offer sandboxes "$current"; return;;
@@ -45,7 +48,7 @@ _mvm() {
     'exec') flags='--interactive --tty --timeout --max-output --rlimit --memory-limit --pids-limit --cpu-limit --group-add --detach --env --env-file --workdir --user --name --json --help' offer=sandboxes;;
     'shell') flags='--env --env-file --workdir --user --name --help' offer=sandboxes;;
     'cp') flags='--parents --follow-link --user --quiet --json --help' offer=files;;
-    'logs') flags='--follow --name --help' offer=sandboxes;;
+    'logs') flags='--follow --egress --name --help' offer=sandboxes;;
     'ps'|'ls') flags='--all --quiet --label --json --help' offer=nothing;;
     'inspect') flags='--name --json --help' offer=sandboxes;;
     'stats') flags='--name --json --help' offer=sandboxes;;
@@ -70,6 +73,11 @@ _mvm() {
     'kernel import') flags='--default --quiet --json --help' offer=files;;
     'kernel ls'|'kernel list') flags='--quiet --json --help' offer=nothing;;
     'kernel rm') flags='--force --quiet --help' offer=nothing;;
+    'audit tail') flags='--follow --lines --kind --json --help' offer=sandboxes;;
+    'audit show') flags='--kind --json --help' offer=sandboxes;;
+    'audit verify') flags='--key --file --json --help' offer=sandboxes;;
+    'audit export') flags='--public-key --help' offer=sandboxes;;
+    'audit why') flags='--json --help' offer=nothing;;
     'doctor') flags='--only --json --help' offer=nothing;;
     'config validate') flags='--json --help' offer=files;;
     'config show') flags='--json --help' offer=files;;

@@ -18,6 +18,7 @@ _mvm_commands() {
     'fs:commands about fss'
     'image:commands about images'
     'kernel:commands about kernels'
+    'audit:commands about audits'
     'doctor:Check whether this host can run sandboxes'
     'config:commands about configs'
     'daemon:Serve in the foreground'
@@ -30,6 +31,8 @@ _mvm() {
   if (( CURRENT == 2 )); then _mvm_commands; return; fi
   local command=$words[2]
   case $command in
+    audit) if (( CURRENT == 3 )) && [[ $words[3] != -* ]]; then compadd tail show verify export why; return; fi
+      if [[ $words[3] != -* ]]; then command="$command $words[3]"; shift words; (( CURRENT-- )); fi;;
     config) if (( CURRENT == 3 )) && [[ $words[3] != -* ]]; then compadd validate show; return; fi
       if [[ $words[3] != -* ]]; then command="$command $words[3]"; shift words; (( CURRENT-- )); fi;;
     daemon) if (( CURRENT == 3 )) && [[ $words[3] != -* ]]; then compadd status stop; return; fi
@@ -49,7 +52,7 @@ _mvm() {
     'exec') _arguments -s '--interactive[Connect standard input. Without it the command reads nothing.]' '-i[Connect standard input. Without it the command reads nothing.]' '--tty[Give the command a terminal.]' '-t[Give the command a terminal.]' '--timeout[Stop the command and all it started after this time, such as 30s; exit code 124.]:value: ' '--max-output[Drop output beyond this. Default\: no limit; with --json 1M for each stream.]:value: ' '*--rlimit[Resource limit as setrlimit(2) has it, such as nofile=1024\:2048, core=0 or stack=16M; '\''unlimited'\'' for none. May be given many times.]:value: ' '--memory-limit[Memory for the command and all it starts; beyond it the kernel ends it.]:value: ' '--pids-limit[Processes and threads of the command, itself included.]:value: ' '--cpu-limit[Processor time of the command, such as 0.5 or 2.]:value: ' '*--group-add[Supplementary group, a name or a gid. May be given many times.]:value: ' '--detach[Start the command and do not wait; its output is dropped.]' '-d[Start the command and do not wait; its output is dropped.]' '*--env[Environment variable; without a value, the one of the same name here.]:value: ' '*-e[Environment variable; without a value, the one of the same name here.]:value: ' '*--env-file[Environment variables, one NAME=VALUE a line.]:file:_files' '--workdir[Directory to start in.]:value: ' '-w[Directory to start in.]:value: ' '--user[User to run as\: a name, a uid, or uid\:gid.]:value: ' '-u[User to run as\: a name, a uid, or uid\:gid.]:value: ' '--name[The sandbox, instead of the argument NAME.]:sandbox:_mvm_sandboxes' '--json[Print one JSON document instead of text.]' '--help[Print help]' '1:sandbox:_mvm_sandboxes' '*::command: ';;
     'shell') _arguments -s '*--env[Environment variable; without a value, the one of the same name here.]:value: ' '*-e[Environment variable; without a value, the one of the same name here.]:value: ' '*--env-file[Environment variables, one NAME=VALUE a line.]:file:_files' '--workdir[Directory to start in.]:value: ' '-w[Directory to start in.]:value: ' '--user[User to run as\: a name, a uid, or uid\:gid.]:value: ' '-u[User to run as\: a name, a uid, or uid\:gid.]:value: ' '--name[The sandbox, instead of the argument NAME.]:sandbox:_mvm_sandboxes' '--help[Print help]' '1:sandbox:_mvm_sandboxes';;
     'cp') _arguments -s '--parents[Make missing folders above the target in the sandbox.]' '-p[Make missing folders above the target in the sandbox.]' '--follow-link[Copy what a symbolic link in the sandbox points to.]' '-L[Copy what a symbolic link in the sandbox points to.]' '--user[Owner of what is written in the sandbox. Default\: root.]:value: ' '-u[Owner of what is written in the sandbox. Default\: root.]:value: ' '--quiet[Print no progress and no closing line.]' '-q[Print no progress and no closing line.]' '--json[Print one JSON document instead of text.]' '--help[Print help]' '1:file:_files' '2:file:_files';;
-    'logs') _arguments -s '--follow[Go on until the sandbox ends.]' '-f[Go on until the sandbox ends.]' '--name[The sandbox, instead of the argument NAME.]:sandbox:_mvm_sandboxes' '--help[Print help]' '1:sandbox:_mvm_sandboxes';;
+    'logs') _arguments -s '--follow[Go on until the sandbox ends.]' '-f[Go on until the sandbox ends.]' '--egress[What it wanted of the network, and what became of that.]' '--name[The sandbox, instead of the argument NAME.]:sandbox:_mvm_sandboxes' '--help[Print help]' '1:sandbox:_mvm_sandboxes';;
     'ps'|'ls') _arguments -s '--all[Ended ones too.]' '-a[Ended ones too.]' '--quiet[Names only.]' '-q[Names only.]' '*--label[Only those with this label.]:value: ' '--json[Print one JSON document instead of text.]' '--help[Print help]';;
     'inspect') _arguments -s '--name[The sandbox, instead of the argument NAME.]:sandbox:_mvm_sandboxes' '--json[Print it on one line.]' '--help[Print help]' '1:sandbox:_mvm_sandboxes';;
     'stats') _arguments -s '--name[The sandbox, instead of the argument NAME.]:sandbox:_mvm_sandboxes' '--json[Print one JSON document instead of text.]' '--help[Print help]' '1:sandbox:_mvm_sandboxes';;
@@ -74,6 +77,11 @@ _mvm() {
     'kernel import') _arguments -s '--default[Make it the kernel of sandboxes that name none.]' '--quiet[Print no progress and no closing line.]' '-q[Print no progress and no closing line.]' '--json[Print one JSON document instead of text.]' '--help[Print help]' '1:file:_files';;
     'kernel ls'|'kernel list') _arguments -s '--quiet[Names only.]' '-q[Names only.]' '--json[Print one JSON document instead of text.]' '--help[Print help]';;
     'kernel rm') _arguments -s '--force[Also when sandboxes were made with it.]' '-f[Also when sandboxes were made with it.]' '--quiet[Print no progress and no closing line.]' '-q[Print no progress and no closing line.]' '--help[Print help]' '*:value: ';;
+    'audit tail') _arguments -s '--follow[Go on until the log is closed.]' '-f[Go on until the log is closed.]' '--lines[So many of the last records first. Default\: 20.]:value: ' '-n[So many of the last records first. Default\: 20.]:value: ' '*--kind[Only records of this kind, such as connect. May be given many times.]:value: ' '--json[Print the records as they are, one a line.]' '--help[Print help]' '1:sandbox:_mvm_sandboxes';;
+    'audit show') _arguments -s '*--kind[Only records of this kind, such as connect. May be given many times.]:value: ' '--json[Print the records as they are, one a line.]' '--help[Print help]' '1:sandbox:_mvm_sandboxes';;
+    'audit verify') _arguments -s '--key[The daemon'\''s public key (PEM). Default\: this host'\''s.]:file:_files' '--file[Check what `mvm audit export` wrote.]:file:_files' '--json[Print one JSON document instead of text.]' '--help[Print help]' '1:sandbox:_mvm_sandboxes';;
+    'audit export') _arguments -s '--public-key[Print the daemon'\''s public key (PEM) instead.]' '--help[Print help]' '1:sandbox:_mvm_sandboxes';;
+    'audit why') _arguments -s '--json[Print the records as they are, one a line.]' '--help[Print help]' '1:value: ';;
     'doctor') _arguments -s '*--only[Only this check, such as kvm. May be given many times.]:value: ' '--json[Print one JSON document instead of text.]' '--help[Print help]';;
     'config validate') _arguments -s '--json[Print one JSON document instead of text.]' '--help[Print help]' '1:file:_files';;
     'config show') _arguments -s '--json[Print one JSON document instead of text.]' '--help[Print help]' '1:file:_files';;

@@ -9,12 +9,16 @@
 #include <thread>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
 
 #include "mvm/api/client.h"
+#include "mvm/audit/log.h"
+#include "mvm/audit/reader.h"
+#include "mvm/audit/verify.h"
 #include "mvm/image/import.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
@@ -667,6 +671,81 @@ TEST_F(DaemonTest, SaysThatThisHostCannotRunAGuestAndAsksAgain) {
   EXPECT_EQ(client()->create(spec("web")).state, SandboxState::Running);
   daemon_.reset();  // before `usable` goes
   start();
+}
+
+// ---- the audit log
+
+// The kinds of the records of the daemon's log about one sandbox.
+static std::vector<std::string> recorded(const store::Paths& paths, const std::string& id) {
+  std::vector<std::string> kinds;
+  audit::for_each_record(paths.audit_log("daemon"), [&](std::string_view, const audit::Line& line) {
+    if (line.field("sandbox_id") == id) kinds.emplace_back(line.kind);
+  });
+  return kinds;
+}
+
+static audit::Verdict checked(const store::Paths& paths, const std::string& log,
+                              std::optional<audit::Head> known = std::nullopt) {
+  return audit::verify_log(paths.audit_log(log), audit::LogId(log),
+                           audit::read_public_key(paths.audit_public_key()), known);
+}
+
+TEST_F(DaemonTest, RecordsTheLifeOfASandboxAndKeepsItsLog) {
+  start();
+  const std::string id = client()->create(spec("web")).id;
+  client()->stop("web", {});
+  client()->start("web", {});
+  client()->stop("web", {});
+  client()->remove("web", false);
+  using Kinds = std::vector<std::string>;
+  EXPECT_EQ(recorded(paths_, id),
+            (Kinds{"created", "started", "ended", "started", "ended", "removed"}));
+  // The sandbox is gone; its log is there, closed, and ends where the daemon says.
+  std::optional<audit::Head> end;
+  audit::for_each_record(paths_.audit_log("daemon"), [&](std::string_view,
+                                                         const audit::Line& line) {
+    if (line.kind == "ended")
+      end = audit::Head{line.number("log_seq"), *audit::digest_from_hex(line.field("log_hash"))};
+  });
+  ASSERT_TRUE(end);
+  const audit::Verdict verdict = checked(paths_, id, end);
+  EXPECT_TRUE(verdict.ok());
+  EXPECT_TRUE(verdict.closed);
+  EXPECT_EQ(verdict.head, *end);
+  EXPECT_TRUE(checked(paths_, "daemon").ok());
+}
+
+TEST_F(DaemonTest, ClosesItsOwnLogAndGoesOnWithItAfterARestart) {
+  start();
+  daemon_.reset();
+  EXPECT_TRUE(checked(paths_, "daemon").closed);
+  start();
+  const audit::Verdict verdict = checked(paths_, "daemon");
+  EXPECT_TRUE(verdict.ok());
+  EXPECT_FALSE(verdict.closed);
+  EXPECT_EQ(verdict.files, 2U);
+}
+
+TEST_F(DaemonTest, RemovesTheLogOfARemovedSandboxAfterItsTime) {
+  start();
+  const std::string old = client()->create(spec("old")).id;
+  const std::string young = client()->create(spec("young")).id;
+  const std::string kept = client()->create(spec("kept")).id;
+  client()->remove("old", true);
+  client()->remove("young", true);
+  daemon_.reset();
+  const timespec long_ago[2] = {{1'700'000'000, 0}, {1'700'000'000, 0}};
+  for (const std::string& id : {old, kept})
+    for (const uint64_t number : audit::file_numbers(paths_.audit_log(id)))
+      ASSERT_EQ(
+          ::utimensat(AT_FDCWD, (paths_.audit_log(id) + "/" + audit::file_name(number)).c_str(),
+                      long_ago, 0),
+          0);
+  start();
+  EXPECT_FALSE(sys::exists(paths_.audit_log(old)));
+  EXPECT_TRUE(sys::exists(paths_.audit_log(young)));
+  EXPECT_TRUE(sys::exists(paths_.audit_log(kept)));
+  EXPECT_EQ(recorded(paths_, old).back(), "log_expired");
 }
 
 }

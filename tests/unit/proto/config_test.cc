@@ -27,6 +27,10 @@ TEST(SandboxConfig, SurvivesARoundTrip) {
   config.exec_pids = 3;
   config.ttl_ms = 4;
   config.idle_timeout_ms = 5;
+  config.audit = {
+      .file = 2, .file_size = 3, .log_size = 4, .seq = 5, .strict = true, .paths = false};
+  config.audit.prev.fill(std::byte{0xff});
+  config.audit.key.fill(std::byte{'k'});
   const auto again = SandboxConfig::decode(config.encode());
   ASSERT_TRUE(again);
   EXPECT_EQ(again->encode(), config.encode());
@@ -34,6 +38,7 @@ TEST(SandboxConfig, SurvivesARoundTrip) {
   EXPECT_EQ(again->boot_timeout_ms, 5U);
   EXPECT_TRUE(again->huge_pages);
   EXPECT_EQ(again->watchdog_ms, 30'000U);
+  EXPECT_EQ(again->audit, config.audit);
 }
 
 TEST(MonitorEvent, SurvivesARoundTripAndNoTruncationDecodes) {

@@ -75,7 +75,16 @@ class MuxTest : public testing::Test {
       : mux_(loop_, config_,
              {[this](Asker asker, ByteView) { askers_.push_back(asker); }, [this] { ++ready_; },
               [this](AgentLoss, const std::string& why) { lost_ = why; }, [this] { ++empty_; },
-              [this](bool in_use) { uses_.push_back(in_use); }}) {}
+              [this](bool in_use) { uses_.push_back(in_use); },
+              [this](const std::string& run) -> std::optional<std::string> {
+                if (!full_disk_.empty()) return full_disk_;
+                runs_.push_back("start " + run);
+                return std::nullopt;
+              },
+              [this](const std::string& run, const std::optional<proto::ExecResult>& result) {
+                runs_.push_back("end " + run + " " +
+                                (result ? std::to_string(result->exit_code) : "unknown"));
+              }}) {}
 
   Peer client() {
     auto [ours, theirs] = sys::socket_pair(sys::SocketType::Stream);
@@ -108,6 +117,8 @@ class MuxTest : public testing::Test {
   int ready_ = 0;
   int empty_ = 0;
   std::vector<bool> uses_;
+  std::vector<std::string> runs_;
+  std::string full_disk_;
   std::string lost_;
   Mux mux_;
 };
@@ -436,6 +447,76 @@ TEST_F(MuxTest, ASealedSandboxRefusesWithoutAskingTheAgent) {
   ASSERT_TRUE(end && end->error);
   EXPECT_EQ(end->error->kind, Kind::Denied);
   EXPECT_NE(end->error->message.find("profile 'sealed'"), std::string::npos);
+}
+
+// ---- runs
+
+static Bytes exec_as(const std::string& run) {
+  proto::ExecRequest request;
+  request.argv = {"true"};
+  request.run = run;
+  return request.encode();
+}
+
+TEST_F(MuxTest, TellsOfEachRunOnceAtItsStartAndItsEnd) {
+  Peer guest = agent();
+  guest.greet("agent");
+  settle();
+  Peer user = client();
+  user.send(1, FrameType::Request, exec_as("run-mine"));
+  const auto request = guest.next(loop_);
+  ASSERT_TRUE(request);
+  // The guest need not know what the host calls it.
+  EXPECT_TRUE(proto::ExecRequest::decode(request->payload)->run.empty());
+  proto::ExecResult result;
+  result.exit_code = 3;
+  guest.send(request->stream, FrameType::End, proto::encode_ok(result.encode()));
+  ASSERT_TRUE(user.next(loop_));
+  EXPECT_EQ(runs_, (std::vector<std::string>{"start run-mine", "end run-mine 3"}));
+}
+
+TEST_F(MuxTest, PicksAnIdWhereTheClientGivesNoneOrOneThatIsNone) {
+  Peer guest = agent();
+  guest.greet("agent");
+  settle();
+  Peer user = client();
+  user.send(1, FrameType::Request, exec_as(""));
+  ASSERT_TRUE(guest.next(loop_));
+  user.send(2, FrameType::Request, exec_as("\"},{\n"));
+  ASSERT_TRUE(guest.next(loop_));
+  ASSERT_EQ(runs_.size(), 2U);
+  for (const std::string& run : runs_) EXPECT_EQ(run.substr(0, 10), "start run-");
+  EXPECT_NE(runs_[0], runs_[1]);
+}
+
+TEST_F(MuxTest, StartsNothingThatCannotBeRecorded) {
+  full_disk_ = "No space left on device";
+  Peer guest = agent();
+  guest.greet("agent");
+  settle();
+  Peer user = client();
+  user.send(1, FrameType::Request, exec_as("run-mine"));
+  const auto end = user.next(loop_);
+  ASSERT_TRUE(end && end->type == FrameType::End);
+  const auto decoded = proto::End::decode(end->payload);
+  ASSERT_TRUE(decoded && decoded->error);
+  EXPECT_EQ(decoded->error->kind, Kind::Exhausted);
+  EXPECT_NE(decoded->error->message.find("No space left"), std::string::npos);
+  EXPECT_TRUE(runs_.empty());
+}
+
+TEST_F(MuxTest, TellsThatARunEndedWithoutAResultWhenTheAgentIsLost) {
+  {
+    Peer guest = agent();
+    guest.greet("agent");
+    settle();
+    Peer user = client();
+    user.send(1, FrameType::Request, exec_as("run-mine"));
+    ASSERT_TRUE(guest.next(loop_));
+    guest.hang_up();
+    settle();
+  }
+  EXPECT_EQ(runs_.back(), "end run-mine unknown");
 }
 
 }

@@ -1,0 +1,251 @@
+// Records to lines.
+#include <chrono>
+
+#include "mvm/audit/record.h"
+#include "mvm/base/error.h"
+#include "mvm/base/text.h"
+
+namespace mvm::audit {
+
+namespace {
+
+class Builder {
+ public:
+  Builder(const Position& at, Time time, std::string_view kind) : prev_(at.prev) {
+    line_.reserve(512);
+    line_ = "{\"v\":1";
+    number("seq", at.seq);
+    text("time", time_text(time));
+    text("kind", kind);
+  }
+  void text(std::string_view key, std::string_view value) {
+    line_.append(",\"").append(key).append("\":\"").append(value).append("\"");
+  }
+  void number(std::string_view key, uint64_t value) {
+    line_.append(",\"").append(key).append("\":").append(std::to_string(value));
+  }
+  void text_if(std::string_view key, std::string_view value) {
+    if (!value.empty()) text(key, value);
+  }
+  void number_if(std::string_view key, uint64_t value) {
+    if (value != 0) number(key, value);
+  }
+  void head(const std::optional<Head>& log) {
+    if (!log) return;
+    number("log_seq", log->seq);
+    text("log_hash", hex(log->hash));
+  }
+  std::string finish() {
+    text("prev", hex(prev_));
+    line_ += '}';
+    MVM_ASSERT(line_.size() <= kMaxLine);
+    return std::move(line_);
+  }
+  std::string finish(const crypto::SigningKey& key);
+
+ private:
+  std::string line_;
+  crypto::Digest prev_;
+};
+
+}
+
+// What a signature is of begins with its purpose, so that none can be taken for one of another.
+static Bytes signed_bytes(std::string_view part) {
+  constexpr std::string_view kPurpose = "mvm audit record 1\n";
+  Bytes out;
+  Writer writer(out);
+  writer.text(kPurpose);
+  writer.text(part);
+  return out;
+}
+
+std::string Builder::finish(const crypto::SigningKey& key) {
+  text("prev", hex(prev_));
+  const crypto::Signature signature = key.sign(signed_bytes(line_));
+  text("sig", hex(signature));
+  line_ += '}';
+  MVM_ASSERT(line_.size() <= kMaxLine);
+  return std::move(line_);
+}
+
+bool is_signed_by(const Line& line, const crypto::PublicKey& key) {
+  return line.signature && crypto::verify(key, signed_bytes(line.signed_part), *line.signature);
+}
+
+// By the calendar's own rules: gmtime_r(3) reads /etc/localtime first, which a jailed process
+// cannot.
+std::string time_text(Time time) {
+  using namespace std::chrono;
+  const auto day = floor<days>(time);
+  const year_month_day date(day);
+  const hh_mm_ss<microseconds> clock(floor<microseconds>(time - day));
+  const auto digits = [](auto value, size_t width) {
+    std::string text = std::to_string(value);
+    if (text.size() < width) text.insert(0, width - text.size(), '0');
+    return text;
+  };
+  return digits(static_cast<int>(date.year()), 4) + "-" +
+         digits(static_cast<unsigned>(date.month()), 2) + "-" +
+         digits(static_cast<unsigned>(date.day()), 2) + "T" + digits(clock.hours().count(), 2) +
+         ":" + digits(clock.minutes().count(), 2) + ":" + digits(clock.seconds().count(), 2) + "." +
+         digits(clock.subseconds().count(), 6) + "Z";
+}
+
+std::string_view outcome_word(policy::Outcome outcome) {
+  switch (outcome) {
+    case policy::Outcome::Allow:
+      return "allow";
+    case policy::Outcome::Deny:
+      return "deny";
+    case policy::Outcome::Ask:
+      return "ask";
+  }
+  return "deny";
+}
+
+static std::string_view kind_word(Egress::Kind kind) {
+  switch (kind) {
+    case Egress::Kind::Dns:
+      return "dns";
+    case Egress::Kind::Connect:
+      return "connect";
+    case Egress::Kind::Tls:
+      return "tls";
+    case Egress::Kind::Http:
+      return "http";
+    case Egress::Kind::End:
+      return "flow_ended";
+  }
+  return "connect";
+}
+
+// ---- one overload a kind: its word, and its fields
+
+static std::string_view word(const SandboxCreated&) { return "created"; }
+static void put(Builder& out, const SandboxCreated& event, const Detail&) {
+  out.text("sandbox_id", event.sandbox.text());
+  out.text("name", event.name.text());
+  out.text("image", event.image.text());
+  out.text("digest", event.digest.text());
+}
+
+static std::string_view word(const SandboxStarted&) { return "started"; }
+static void put(Builder& out, const SandboxStarted& event, const Detail&) {
+  out.text("sandbox_id", event.sandbox.text());
+  out.text("name", event.name.text());
+}
+
+static std::string_view word(const SandboxEnded&) { return "ended"; }
+static void put(Builder& out, const SandboxEnded& event, const Detail&) {
+  out.text("sandbox_id", event.sandbox.text());
+  out.text("name", event.name.text());
+  out.text("reason", proto::end_reason_name(event.reason));
+  out.head(event.log);
+}
+
+static std::string_view word(const SandboxRemoved&) { return "removed"; }
+static void put(Builder& out, const SandboxRemoved& event, const Detail&) {
+  out.text("sandbox_id", event.sandbox.text());
+  out.text("name", event.name.text());
+}
+
+static std::string_view word(const ImageImported&) { return "image_imported"; }
+static void put(Builder& out, const ImageImported& event, const Detail&) {
+  out.text("name", event.name.text());
+  out.text("digest", event.digest.text());
+}
+
+static std::string_view word(const ImageRemoved&) { return "image_removed"; }
+static void put(Builder& out, const ImageRemoved& event, const Detail&) {
+  out.text("name", event.name.text());
+}
+
+static std::string_view word(const LogExpired&) { return "log_expired"; }
+static void put(Builder& out, const LogExpired& event, const Detail&) {
+  out.text("sandbox_id", event.sandbox.text());
+  out.head(event.log);
+}
+
+static std::string_view word(const DaemonStarted&) { return "daemon_started"; }
+static void put(Builder&, const DaemonStarted&, const Detail&) {}
+
+static std::string_view word(const ExecStarted&) { return "exec_started"; }
+static void put(Builder& out, const ExecStarted& event, const Detail&) {
+  out.text("run_id", event.run.text());
+}
+
+static std::string_view word(const ExecEnded&) { return "exec_ended"; }
+static void put(Builder& out, const ExecEnded& event, const Detail&) {
+  out.text("run_id", event.run.text());
+  if (event.exit_code) out.number("exit_code", *event.exit_code);
+  if (event.signal) out.number("signal", *event.signal);
+  if (event.timed_out) out.number("timed_out", 1);
+}
+
+static std::string_view word(const Egress& event) { return kind_word(event.kind); }
+static void put(Builder& out, const Egress& event, const Detail& detail) {
+  out.number_if("flow", event.flow);
+  out.text_if("host", event.host.text());
+  if (event.address) out.text("address", event.address->text());
+  out.number_if("port", event.port);
+  if (event.kind != Egress::Kind::Dns)
+    out.text("transport", event.transport == Egress::Transport::Udp ? "udp" : "tcp");
+  out.text_if("method", event.method.text());
+  if (detail.paths) {
+    out.text_if("path", event.path.text());
+    out.number_if("path_length", event.path.cut_from());
+  }
+  out.text("outcome", outcome_word(event.outcome));
+  out.text("reason", policy::reason_word(event.reason));
+  if (event.audited) out.number("audited", 1);
+  out.text_if("rule", event.rule.text());
+  if (event.count != 1) out.number("count", event.count);
+  if (event.kind != Egress::Kind::End) return;
+  out.number("sent", event.sent);
+  out.number("received", event.received);
+}
+
+std::string encode(const Position& at, Time time, const LogId& sandbox, const Event& event,
+                   const Detail& detail) {
+  return std::visit(
+      [&](const auto& each) {
+        Builder out(at, time, word(each));
+        // Events of the daemon's log name the sandbox that they are of themselves.
+        if constexpr (std::is_same_v<std::decay_t<decltype(each)>, Egress> ||
+                      requires { each.run; })
+          out.text("sandbox_id", sandbox.text());
+        put(out, each, detail);
+        return out.finish();
+      },
+      event);
+}
+
+static std::string_view word(const FileOpened& record) { return record.key ? "open" : "continue"; }
+static void put(Builder& out, const FileOpened& record) {
+  out.text("log", record.log.text());
+  out.number("file", record.file);
+  if (record.key) out.text("key", hex(*record.key));
+  if (record.torn.bytes != 0) {
+    out.number("torn_bytes", record.torn.bytes);
+    out.text("torn_sha256", hex(record.torn.hash));
+  }
+  out.number_if("missed", record.missed);
+}
+static std::string_view word(const Checkpoint&) { return "checkpoint"; }
+static void put(Builder& out, const Checkpoint& record) { out.number_if("missed", record.missed); }
+static std::string_view word(const LogClosed&) { return "close"; }
+static void put(Builder& out, const LogClosed& record) { out.number_if("missed", record.missed); }
+
+std::string encode(const Position& at, Time time, const LogRecord& record,
+                   const crypto::SigningKey& key) {
+  return std::visit(
+      [&](const auto& each) {
+        Builder out(at, time, word(each));
+        put(out, each);
+        return out.finish(key);
+      },
+      record);
+}
+
+}

@@ -1,0 +1,204 @@
+#include "mvm/audit/record.h"
+
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sample.h"
+
+namespace mvm::audit {
+namespace {
+
+using std::chrono::microseconds;
+using testing::HasSubstr;
+using testing::Not;
+
+const Time kWhen{microseconds(1'790'000'000'123'456)};
+// FIPS 180-2, appendix B.
+constexpr std::string_view kOfAbc =
+    "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+
+std::string line_of(const Event& event, const Detail& detail = {}) {
+  return encode({3, crypto::sha256(as_bytes("abc"))}, kWhen, LogId("sb-abc"), event, detail);
+}
+
+Egress request() {
+  Egress egress;
+  egress.kind = Egress::Kind::Http;
+  egress.flow = 9;
+  egress.host = HostName("API.example.com");
+  egress.address = IpAddress::parse("2001:db8::1");
+  egress.port = 443;
+  egress.method = Method("POST");
+  egress.path = Path("/v1/chat;s=1/x?api_key=sk-12345#f");
+  egress.outcome = policy::Outcome::Allow;
+  egress.reason = policy::Reason::Allowed;
+  egress.rule = RuleId("network.routes.chat");
+  return egress;
+}
+
+TEST(AuditRecord, OfARequestHoldsWhereItWentAndWhyAndNothingElse) {
+  EXPECT_EQ(line_of(request()),
+            R"({"v":1,"seq":3,"time":"2026-09-21T14:13:20.123456Z","kind":"http",)"
+            R"("sandbox_id":"sb-abc","flow":9,"host":"api.example.com","address":"2001:db8::1",)"
+            R"("port":443,"transport":"tcp","method":"POST","path":"/v1/chat/x",)"
+            R"("outcome":"allow","reason":"allowed","rule":"network.routes.chat",)"
+            R"("prev":")" +
+                std::string(kOfAbc) + R"("})");
+}
+
+TEST(AuditRecord, LeavesPathsOutWhenAskedTo) {
+  EXPECT_THAT(line_of(request(), {.paths = false}), Not(HasSubstr("chat/x")));
+}
+
+TEST(AuditRecord, SaysThatAPathWasCut) {
+  Egress egress = request();
+  egress.path = Path("/" + std::string(5'000, 'a'));
+  const std::string line = line_of(egress);
+  EXPECT_THAT(line, HasSubstr("\"path_length\":5001"));
+  EXPECT_LT(line.size(), kMaxLine / 2);
+}
+
+TEST(AuditRecord, OfAnExecHoldsItsExitCodeAndNoArguments) {
+  EXPECT_THAT(line_of(ExecEnded{RunId("run-1"), 3, {}, false}),
+              HasSubstr(R"("sandbox_id":"sb-abc","run_id":"run-1","exit_code":3,"prev")"));
+  EXPECT_THAT(line_of(ExecEnded{RunId("run-1"), {}, 9, true}),
+              HasSubstr(R"("run_id":"run-1","signal":9,"timed_out":1,"prev")"));
+}
+
+TEST(AuditRecord, IsReadAsItWasWritten) {
+  const std::string text = line_of(request());
+  const auto line = parse(text);
+  ASSERT_TRUE(line);
+  EXPECT_EQ(line->seq, 3U);
+  EXPECT_EQ(line->kind, "http");
+  EXPECT_EQ(line->field("path"), "/v1/chat/x");
+  EXPECT_EQ(line->number("port"), 443U);
+  EXPECT_EQ(line->field("rule"), "network.routes.chat");
+  EXPECT_FALSE(line->signature);
+  EXPECT_EQ(hex(line->prev), kOfAbc);
+}
+
+TEST(AuditRecord, OfEveryKindIsReadAsItWasWritten) {
+  const LogId sandbox("sb-abc");
+  const Name name("web");
+  const DigestText digest(kOfAbc);
+  const Head head{7, crypto::sha256({})};
+  const std::vector<Event> events = {SandboxCreated{sandbox, name, Name("base:latest"), digest},
+                                     SandboxStarted{sandbox, name},
+                                     SandboxEnded{sandbox, name, proto::EndReason::Panic, head},
+                                     SandboxRemoved{sandbox, name},
+                                     ImageImported{name, digest},
+                                     ImageRemoved{name},
+                                     LogExpired{sandbox, head},
+                                     DaemonStarted{},
+                                     ExecStarted{RunId("run-1")},
+                                     ExecEnded{RunId("run-1"), 3, {}, false},
+                                     request()};
+  ASSERT_EQ(events.size(), std::variant_size_v<Event>);
+  for (const Event& event : events) EXPECT_TRUE(parse(line_of(event))) << line_of(event);
+  const auto key = key_of('k');
+  FileOpened opened{LogId("daemon"), 2, key.public_key(), {5, crypto::sha256({})}, 3};
+  for (const LogRecord& record :
+       {LogRecord(opened), LogRecord(Checkpoint{1}), LogRecord(LogClosed{})}) {
+    const std::string text = encode({}, kWhen, record, key);
+    const auto line = parse(text);
+    ASSERT_TRUE(line) << text;
+    EXPECT_TRUE(is_signed_by(*line, key.public_key()));
+    EXPECT_FALSE(is_signed_by(*line, key_of('j').public_key()));
+  }
+}
+
+TEST(AuditRecord, HasOneSpellingOnly) {
+  const std::string good = line_of(request());
+  ASSERT_TRUE(parse(good));
+  const auto with = [&](std::string_view from, std::string_view to) {
+    std::string text = good;
+    text.replace(text.find(from), from.size(), to);
+    return text;
+  };
+  for (const std::string& text : {good + " ",
+                                  " " + good,
+                                  good.substr(0, good.size() - 1),
+                                  std::string(),
+                                  std::string("{}"),
+                                  with("\"seq\":3", "\"seq\":03"),
+                                  with("\"seq\":3", "\"seq\":-3"),
+                                  with("\"seq\":3", "\"seq\":\"3\""),
+                                  with("\"seq\":3", "\"seq\":18446744073709551616"),
+                                  with("\"v\":1", "\"v\": 1"),
+                                  with("\"v\":1", "\"v\":2"),
+                                  with(",\"flow\"", ", \"flow\""),
+                                  with("2026-09-21T", "2026-09-21 "),
+                                  with("\"http\"", "\"gopher\""),
+                                  with("\"flow\":9", "\"flow\":9,\"flow\":9"),
+                                  with("\"flow\":9", "\"argv\":9"),
+                                  with("POST", "PO\\u0053T"),
+                                  with("POST", "PO\tST"),
+                                  with("POST", ""),
+                                  with("ba78", "BA78"),
+                                  with("ba78", "ba7")})
+    EXPECT_FALSE(parse(text)) << text;
+  EXPECT_TRUE(is_later_version(with("\"v\":1", "\"v\":2")));
+  EXPECT_FALSE(is_later_version(good));
+}
+
+// Whatever a guest or a client writes where a field comes from, no other byte of it gets through.
+TEST(AuditRecord, HasNoPlaceForWhatDoesNotBelong) {
+  std::mt19937 random(7);
+  constexpr std::string_view kSecret = "S3CR3T!";
+  for (int i = 0; i < 20'000; ++i) {
+    std::string text;
+    for (size_t length = random() % 40; text.size() < length;)
+      text += static_cast<char>(random() & 0xff);
+    text.insert(random() % (text.size() + 1), kSecret);
+    Egress egress;
+    egress.kind = Egress::Kind::Http;
+    egress.host = HostName(text);
+    egress.method = Method(text);
+    egress.rule = RuleId(text);
+    egress.path = Path("/p?" + text);
+    const std::string line = line_of(egress);
+    ASSERT_EQ(line.find("S3CR3T"), line.npos) << line;
+    ASSERT_TRUE(parse(line)) << line;
+    for (const Event& event :
+         {Event(SandboxCreated{LogId(text), Name(text), Name(text), DigestText(text)}),
+          Event(ExecStarted{RunId(text)})}) {
+      const std::string other = line_of(event);
+      ASSERT_EQ(other.find("S3CR3T"), other.npos) << other;
+      ASSERT_TRUE(parse(other));
+    }
+    // A path is the one thing that may hold it; it stays one field.
+    egress.path = Path("/" + text);
+    ASSERT_TRUE(parse(line_of(egress)));
+  }
+}
+
+TEST(AuditHostName, IsANameOrNothing) {
+  EXPECT_EQ(HostName("Example.COM").text(), "example.com");
+  EXPECT_EQ(HostName("").text(), "");
+  EXPECT_EQ(HostName("_dmarc.xn--bcher-kva.example").text(), "_dmarc.xn--bcher-kva.example");
+  for (const std::string& bad : {std::string("a..b"), std::string("a."), std::string(".a"),
+                                 std::string("a b"), std::string("a\"b"), std::string(64, 'a'),
+                                 std::string("a/b"), "a." + std::string(253, 'b')})
+    EXPECT_EQ(HostName(bad).text(), "invalid") << bad;
+}
+
+TEST(AuditMethod, IsAKnownOneOrOther) {
+  EXPECT_EQ(Method("GET").text(), "GET");
+  EXPECT_EQ(Method("AAAA").text(), "AAAA");
+  EXPECT_EQ(Method("TYPE65535").text(), "TYPE65535");
+  EXPECT_EQ(Method("").text(), "");
+  for (const std::string_view bad : {"get", "EXFILTRATE", "TYPE", "TYPE123456", "TYPEx"})
+    EXPECT_EQ(Method(bad).text(), "other") << bad;
+}
+
+TEST(AuditPath, KeepsItsGrammarOnly) {
+  EXPECT_EQ(Path("/a%2Fb/\"\\ \x01\xff").text(), "/a%2Fb/%22%5C%20%01%FF");
+  EXPECT_EQ(Path("?q").text(), "");
+  EXPECT_EQ(Path("/a;b;c/d").text(), "/a/d");
+}
+
+}
+}
