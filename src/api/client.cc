@@ -186,6 +186,12 @@ Sandbox Client::stop(const std::string& name, const StopRequest& request) {
                                          bounded(request.grace_ms) + kStopMargin));
 }
 
+Sandbox Client::wait(const std::string& name, const WaitRequest& request) {
+  return decode_sandbox(
+      connection_->ask({kWaitForSandbox, {name}, {}, encode(request)},
+                       bounded(request.timeout_ms) + connection_->options().timeout));
+}
+
 Sandbox Client::start(const std::string& name, const StartRequest& request) {
   return decode_sandbox(connection_->ask({kStartSandbox, {name}, {}, encode(request)},
                                          bounded(request.boot_timeout_ms) + kStartMargin));

@@ -106,6 +106,14 @@ static void start_sandbox(Service& service, const Call& call, Reply& reply) {
   reply.json(200, encode(service.start(call.parameters[0], optional_body(call, decode_start))));
 }
 
+static void wait_for_sandbox(Service& service, const Call& call, Reply& reply) {
+  no_query(call);
+  const WaitRequest request = optional_body(call, decode_wait);
+  if (request.timeout_ms > kMaxWaitMs)
+    throw Error(Kind::Invalid, "wait.timeout_ms: must be at most " + std::to_string(kMaxWaitMs));
+  reply.json(200, encode(service.wait(call.parameters[0], request)));
+}
+
 static void remove_sandbox(Service& service, const Call& call, Reply& reply) {
   no_body(call);
   service.remove(call.parameters[0], flag(call, "force"));
@@ -186,14 +194,23 @@ static void stop_daemon(Service& service, const Call& call, Reply& reply) {
 
 std::span<const Endpoint> endpoints() {
   static constexpr std::array kEndpoints{
-      Endpoint{kGetVersion, get_version},       Endpoint{kListSandboxes, list_sandboxes},
-      Endpoint{kCreateSandbox, create_sandbox}, Endpoint{kGetSandbox, get_sandbox},
-      Endpoint{kStopSandbox, stop_sandbox},     Endpoint{kStartSandbox, start_sandbox},
-      Endpoint{kRemoveSandbox, remove_sandbox}, Endpoint{kGetLogs, get_logs},
-      Endpoint{kListImages, list_images},       Endpoint{kImportImage, import_image},
-      Endpoint{kGetImage, get_image},           Endpoint{kRemoveImage, remove_image},
-      Endpoint{kListKernels, list_kernels},     Endpoint{kImportKernel, import_kernel},
-      Endpoint{kRemoveKernel, remove_kernel},   Endpoint{kStopDaemon, stop_daemon},
+      Endpoint{kGetVersion, get_version},
+      Endpoint{kListSandboxes, list_sandboxes},
+      Endpoint{kCreateSandbox, create_sandbox},
+      Endpoint{kGetSandbox, get_sandbox},
+      Endpoint{kStopSandbox, stop_sandbox},
+      Endpoint{kStartSandbox, start_sandbox},
+      Endpoint{kWaitForSandbox, wait_for_sandbox},
+      Endpoint{kRemoveSandbox, remove_sandbox},
+      Endpoint{kGetLogs, get_logs},
+      Endpoint{kListImages, list_images},
+      Endpoint{kImportImage, import_image},
+      Endpoint{kGetImage, get_image},
+      Endpoint{kRemoveImage, remove_image},
+      Endpoint{kListKernels, list_kernels},
+      Endpoint{kImportKernel, import_kernel},
+      Endpoint{kRemoveKernel, remove_kernel},
+      Endpoint{kStopDaemon, stop_daemon},
   };
   return kEndpoints;
 }

@@ -26,6 +26,7 @@ inline constexpr Route kCreateSandbox{"POST", "/v1/sandboxes"};
 inline constexpr Route kGetSandbox{"GET", "/v1/sandboxes/{name}"};
 inline constexpr Route kStopSandbox{"POST", "/v1/sandboxes/{name}/stop"};
 inline constexpr Route kStartSandbox{"POST", "/v1/sandboxes/{name}/start"};
+inline constexpr Route kWaitForSandbox{"POST", "/v1/sandboxes/{name}/wait"};
 inline constexpr Route kRemoveSandbox{"DELETE", "/v1/sandboxes/{name}"};
 inline constexpr Route kGetLogs{"GET", "/v1/sandboxes/{name}/logs"};
 inline constexpr Route kListImages{"GET", "/v1/images"};

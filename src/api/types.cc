@@ -186,6 +186,8 @@ void describe(Io& io, T& value) {
   } else if constexpr (std::is_same_v<Plain, StopRequest>) {
     io("grace_ms", value.grace_ms);
     io("kill", value.kill);
+  } else if constexpr (std::is_same_v<Plain, WaitRequest>) {
+    io("timeout_ms", value.timeout_ms);
   } else if constexpr (std::is_same_v<Plain, StartRequest>) {
     io("wait", value.wait);
     io("boot_timeout_ms", value.boot_timeout_ms);
@@ -261,6 +263,7 @@ std::string encode(const Sandbox& value) { return text_of(value); }
 std::string encode(const std::vector<Sandbox>& value) { return text_of(value); }
 std::string encode(const StopRequest& value) { return text_of(value); }
 std::string encode(const StartRequest& value) { return text_of(value); }
+std::string encode(const WaitRequest& value) { return text_of(value); }
 std::string encode(const Version& value) { return text_of(value); }
 std::string encode(const Image& value) { return text_of(value); }
 std::string encode(const std::vector<Image>& value) { return text_of(value); }
@@ -301,6 +304,7 @@ static T answer(std::string_view json, const char* what) {
 SandboxSpec decode_spec(std::string_view json) { return request<SandboxSpec>(json, "sandbox"); }
 StopRequest decode_stop(std::string_view json) { return request<StopRequest>(json, "stop"); }
 StartRequest decode_start(std::string_view json) { return request<StartRequest>(json, "start"); }
+WaitRequest decode_wait(std::string_view json) { return request<WaitRequest>(json, "wait"); }
 ImportRequest decode_import(std::string_view json) {
   return request<ImportRequest>(json, "import");
 }

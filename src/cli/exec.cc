@@ -1,8 +1,6 @@
 // Commands in a sandbox: exec, shell and run. exec speaks to the sandbox's own control socket; no
 // daemon takes part unless there is no such socket and somebody has to say why.
 
-#include <thread>
-
 #include <unistd.h>
 
 #include "mvm/cli/actions.h"
@@ -56,26 +54,19 @@ ExecPlan plan_of(const Context& context, const ExecOptions& options) {
 // A connection that was lost: the daemon has seen, or is about to see, what became of the sandbox.
 [[noreturn]] void explain_loss(api::Service& service, const std::string& sandbox,
                                const ConnectionLost& lost) {
-  constexpr std::chrono::seconds kPatience{10};
-  const auto give_up = std::chrono::steady_clock::now() + kPatience;
-  while (std::chrono::steady_clock::now() < give_up) {
-    std::optional<api::Sandbox> seen;
-    try {
-      seen = service.sandbox(sandbox);
-    } catch (const Error& error) {
-      if (error.kind() == Kind::NotFound) throw lost;  // removed meanwhile
-      throw;
-    }
-    if (!is_live(seen->state)) {
-      if (!seen->end) throw lost;
-      throw SandboxEnded(
-          seen->end->reason,
-          "the sandbox has ended: " + std::string(proto::end_reason_name(seen->end->reason)) +
-              (seen->end->detail.empty() ? "" : ": " + seen->end->detail));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  constexpr uint64_t kPatienceMs = 10'000;
+  std::optional<api::Sandbox> seen;
+  try {
+    seen = service.wait(sandbox, {kPatienceMs});
+  } catch (const Error& error) {
+    if (error.kind() == Kind::NotFound) throw lost;  // removed meanwhile
+    throw;
   }
-  throw lost;
+  if (is_live(seen->state) || !seen->end) throw lost;
+  throw SandboxEnded(
+      seen->end->reason,
+      "the sandbox has ended: " + std::string(proto::end_reason_name(seen->end->reason)) +
+          (seen->end->detail.empty() ? "" : ": " + seen->end->detail));
 }
 
 // With the sandbox its console goes too; why it failed may stand there.

@@ -71,6 +71,7 @@ class Daemon::Impl final : public api::Service {
   api::Sandbox create(const api::SandboxSpec& spec) override;
   api::Sandbox sandbox(const std::string& name) override;
   api::Sandbox stop(const std::string& name, const api::StopRequest& request) override;
+  api::Sandbox wait(const std::string& name, const api::WaitRequest& request) override;
   api::Sandbox start(const std::string& name, const api::StartRequest& request) override;
   void remove(const std::string& name, bool force) override;
   void logs(const std::string& name, bool follow, const api::ByteSink& sink) override;

@@ -52,6 +52,16 @@ api::Sandbox Daemon::Impl::sandbox(const std::string& name) {
   return out;
 }
 
+api::Sandbox Daemon::Impl::wait(const std::string& name, const api::WaitRequest& request) {
+  if (auto gone = departed(name)) return *gone;
+  const EntryPtr entry = find(name);
+  await_end(entry, milliseconds(request.timeout_ms));
+  const Record record = snapshot(entry);
+  // Removed by itself at its end: what is known of it is kept under its id.
+  if (auto gone = departed(record.id)) return *gone;
+  return shown(usable(entry));
+}
+
 void Daemon::Impl::require_host() {
   if (host_checked_ || !options_.check_host) return;
   options_.check_host();

@@ -69,8 +69,8 @@ class DriverQueue {
   // Starts both rings at `index`, to get near the wrap. Before the device is activated there.
   void start_at(uint16_t index) {
     avail_index_ = used_index_ = index;
-    put<uint16_t>(avail() + 2, index);
-    put<uint16_t>(used() + 2, index);
+    put_word(avail() + 2, index);
+    put_word(used() + 2, index);
   }
 
   // ---- correct use ----
@@ -108,7 +108,7 @@ class DriverQueue {
     return head;
   }
   std::optional<Used> take_used() {
-    if (get<uint16_t>(used() + 2) == used_index_) return std::nullopt;
+    if (used_index() == used_index_) return std::nullopt;
     const uint64_t at = used() + 4 + 8 * (used_index_ % size_);
     ++used_index_;
     const Used out{get<uint32_t>(at), get<uint32_t>(at + 4)};
@@ -120,22 +120,22 @@ class DriverQueue {
     return out;
   }
   // Event index wishes and answers (§2.7.10).
-  void set_used_event(uint16_t index) { put<uint16_t>(avail() + 4 + 2U * size_, index); }
-  uint16_t avail_event() const { return get<uint16_t>(used() + 4 + 8U * size_); }
-  void set_avail_flags(uint16_t flags) { put<uint16_t>(avail(), flags); }
-  uint16_t used_flags() const { return get<uint16_t>(used()); }
+  void set_used_event(uint16_t index) { put_word(avail() + 4 + 2U * size_, index); }
+  uint16_t avail_event() const { return word(used() + 4 + 8U * size_); }
+  void set_avail_flags(uint16_t flags) { put_word(avail(), flags); }
+  uint16_t used_flags() const { return word(used()); }
   uint16_t avail_index() const { return avail_index_; }
-  uint16_t used_index() const { return get<uint16_t>(used() + 2); }
+  uint16_t used_index() const { return word(used() + 2); }
 
   // ---- raw ----
   void set(uint16_t index, const virtio::Descriptor& descriptor) {
     put(descriptors() + sizeof descriptor * index, descriptor);
   }
   void publish(uint16_t head) {
-    put<uint16_t>(avail() + 4 + 2U * (avail_index_ % size_), head);
-    put<uint16_t>(avail() + 2, ++avail_index_);
+    put_word(avail() + 4 + 2U * (avail_index_ % size_), head);
+    put_word(avail() + 2, ++avail_index_);
   }
-  void set_avail_index(uint16_t index) { put<uint16_t>(avail() + 2, avail_index_ = index); }
+  void set_avail_index(uint16_t index) { put_word(avail() + 2, avail_index_ = index); }
 
   static virtio::Descriptor describe(const Buffer& buffer, std::optional<uint16_t> next) {
     return {buffer.address, buffer.length,
@@ -154,6 +154,13 @@ class DriverQueue {
   }
 
  private:
+  // The words of the rings that both sides touch at any time, with the order that §2.7.13 asks for.
+  void put_word(uint64_t at, uint16_t value) {
+    memory::store_u16(memory_->slice({at}, 2).value().data(), value, std::memory_order_release);
+  }
+  uint16_t word(uint64_t at) const {
+    return memory::load_u16(memory_->slice({at}, 2).value().data(), std::memory_order_acquire);
+  }
   uint16_t take_free() {
     MVM_ASSERT(!free_.empty());
     const uint16_t index = free_.back();

@@ -30,6 +30,7 @@ class Client final : public Service {
   Sandbox create(const SandboxSpec& spec) override;
   Sandbox sandbox(const std::string& name) override;
   Sandbox stop(const std::string& name, const StopRequest& request) override;
+  Sandbox wait(const std::string& name, const WaitRequest& request) override;
   Sandbox start(const std::string& name, const StartRequest& request) override;
   void remove(const std::string& name, bool force) override;
   void logs(const std::string& name, bool follow, const ByteSink& sink) override;

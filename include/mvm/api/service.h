@@ -27,6 +27,8 @@ class Service {
   virtual Sandbox sandbox(const std::string& name) = 0;  // name or id
   virtual Sandbox stop(const std::string& name, const StopRequest& request) = 0;
   virtual Sandbox start(const std::string& name, const StartRequest& request) = 0;
+  // As it is once it has ended, or after request.timeout_ms.
+  virtual Sandbox wait(const std::string& name, const WaitRequest& request) = 0;
   virtual void remove(const std::string& name, bool force) = 0;
   // The console's output so far; with follow, further output until the sandbox ends.
   virtual void logs(const std::string& name, bool follow, const ByteSink& sink) = 0;

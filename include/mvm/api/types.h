@@ -139,6 +139,13 @@ struct StopRequest {
   bool operator==(const StopRequest&) const = default;
 };
 
+// For the end of a sandbox. Whoever wants to wait longer asks again.
+inline constexpr uint64_t kMaxWaitMs = 60'000;
+struct WaitRequest {
+  uint64_t timeout_ms = kMaxWaitMs;
+  bool operator==(const WaitRequest&) const = default;
+};
+
 struct StartRequest {
   bool wait = true;
   uint64_t boot_timeout_ms = 60'000;
@@ -230,6 +237,7 @@ std::string encode(const Sandbox& value);
 std::string encode(const std::vector<Sandbox>& value);
 std::string encode(const StopRequest& value);
 std::string encode(const StartRequest& value);
+std::string encode(const WaitRequest& value);
 std::string encode(const Version& value);
 std::string encode(const Image& value);
 std::string encode(const std::vector<Image>& value);
@@ -245,6 +253,7 @@ Sandbox decode_sandbox(std::string_view json);
 std::vector<Sandbox> decode_sandboxes(std::string_view json);
 StopRequest decode_stop(std::string_view json);
 StartRequest decode_start(std::string_view json);
+WaitRequest decode_wait(std::string_view json);
 Version decode_version(std::string_view json);
 Image decode_image(std::string_view json);
 std::vector<Image> decode_images(std::string_view json);

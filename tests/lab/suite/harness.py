@@ -16,6 +16,8 @@ import tempfile
 import time
 import traceback
 
+import witness
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 MVM = os.environ.get("MVM_BINARY", str(ROOT / "build/release/src/mvm"))
@@ -140,6 +142,9 @@ def run_one(function):
     try:
         function()
         return None
+    except (subprocess.TimeoutExpired, Overdue):
+        signal.alarm(0)
+        return traceback.format_exc() + witness.report()
     except Exception:  # pylint: disable=broad-except  # whatever it is, it is this test's result
         return traceback.format_exc()
     finally:
@@ -165,11 +170,17 @@ def main():
     only = sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else ""
     prepare()
     failed = 0
+    clock = witness.Clock()
     for name, function in tests():
         if only not in name:
             continue
         began = time.monotonic()
         fault = run_one(function)
+        if stood_still := clock.stood_still():
+            print(f"note: the lab stood still for {stood_still:.0f} s during {name}", flush=True)
+            if fault:  # every deadline passed while nothing ran: this says nothing of mvm
+                print(fault, flush=True)
+                fault = run_one(function)
         seconds = time.monotonic() - began
         print(f"{'ok    ' if fault is None else 'FAILED'} {name} ({seconds:.1f} s)", flush=True)
         if fault:

@@ -48,6 +48,11 @@ class ScriptedService final : public Service {
     out.cpus = static_cast<uint32_t>(request.grace_ms);
     return out;
   }
+  Sandbox wait(const std::string& name, const WaitRequest& request) override {
+    Sandbox out = sandbox(name);
+    out.cpus = static_cast<uint32_t>(request.timeout_ms);
+    return out;
+  }
   Sandbox start(const std::string& name, const StartRequest&) override { return sandbox(name); }
   void remove(const std::string& name, bool force) override {
     if (!force) throw Error(Kind::Conflict, name + " runs");

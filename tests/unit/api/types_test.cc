@@ -141,6 +141,7 @@ TEST(Others, RoundTrip) {
   const std::vector<Kernel> kernels{{"tuned", "/k", 1, 2, true}};
   EXPECT_EQ(decode_kernels(encode(kernels)), kernels);
   EXPECT_EQ(decode_stop(encode(StopRequest{5, true})), (StopRequest{5, true}));
+  EXPECT_EQ(decode_wait(encode(WaitRequest{5})), WaitRequest{5});
   EXPECT_EQ(decode_start(encode(StartRequest{false, 5})), (StartRequest{false, 5}));
   EXPECT_EQ(decode_import(encode(ImportRequest{"/x", "y"})), (ImportRequest{"/x", "y"}));
 }

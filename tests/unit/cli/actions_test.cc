@@ -53,6 +53,9 @@ class FakeDaemon final : public api::Service {
     by_name.at(name).state = api::SandboxState::Stopped;
     return by_name.at(name);
   }
+  api::Sandbox wait(const std::string& name, const api::WaitRequest&) override {
+    return sandbox(name);
+  }
   api::Sandbox start(const std::string& name, const api::StartRequest& request) override {
     calls.push_back("start " + name + " " + std::to_string(request.boot_timeout_ms));
     by_name.at(name).state = api::SandboxState::Running;

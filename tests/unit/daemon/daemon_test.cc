@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <fstream>
+#include <future>
 #include <thread>
 
 #include <fcntl.h>
@@ -277,6 +278,26 @@ TEST_F(DaemonTest, CrashIsSeenAndNamed) {
   EXPECT_NE(sandbox.end->detail.find("SIGKILL"), std::string::npos);
   EXPECT_NE(sandbox.end->detail.find("process " + std::to_string(made.sandbox_pid)),
             std::string::npos);
+}
+
+TEST_F(DaemonTest, WhoWaitsForAnEndIsToldOfItAndNotBefore) {
+  start();
+  const auto made = client()->create(spec("web"));
+  auto ephemeral = spec("once");
+  ephemeral.ephemeral = true;
+  const auto once = client()->create(ephemeral);
+  EXPECT_EQ(client()->wait("web", {1}).state, SandboxState::Running);
+  auto end = std::async(std::launch::async, [&] { return client()->wait("web", {}); });
+  auto end_of_once = std::async(std::launch::async, [&] { return client()->wait("once", {}); });
+  EXPECT_EQ(end.wait_for(milliseconds(50)), std::future_status::timeout);
+  for (const auto& sandbox : {made, once})
+    ASSERT_EQ(::kill(static_cast<pid_t>(sandbox.sandbox_pid), SIGKILL), 0);
+  EXPECT_EQ(end.get().end->reason, EndReason::Crashed);
+  EXPECT_EQ(end_of_once.get().end->reason, EndReason::Crashed);
+  EXPECT_EQ(client()->wait("web", {}).state, SandboxState::Crashed);
+  EXPECT_EQ(client()->wait(once.id, {}).state, SandboxState::Crashed);
+  EXPECT_EQ(error_of([&] { client()->wait("once", {}); }).kind(), Kind::NotFound);
+  EXPECT_EQ(error_of([&] { client()->wait("web", {api::kMaxWaitMs + 1}); }).kind(), Kind::Invalid);
 }
 
 TEST_F(DaemonTest, EphemeralSandboxThatCrashedSaysSoToWhoKnowsItsId) {
