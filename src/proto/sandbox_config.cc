@@ -41,6 +41,7 @@ Bytes SandboxConfig::encode() const {
     map.unsigned_integer("exec_pids", exec_pids);
     map.unsigned_integer("ttl_ms", ttl_ms);
     map.unsigned_integer("idle_timeout_ms", idle_timeout_ms);
+    if (network) map.field("network").raw(network->encode());
   }
   return out;
 }
@@ -97,6 +98,9 @@ std::optional<SandboxConfig> SandboxConfig::decode(ByteView data) {
       config.ttl_ms = in.unsigned_integer(kMaxMilliseconds);
     } else if (field.is("idle_timeout_ms")) {
       config.idle_timeout_ms = in.unsigned_integer(kMaxMilliseconds);
+    } else if (field.is("network")) {
+      config.network = NetworkConfig::decode(in.skip());
+      if (!config.network) in.fail();
     } else {
       field.skip();
     }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "mvm/base/bytes.h"
+#include "mvm/proto/network.h"
 #include "mvm/proto/profile.h"
 
 namespace mvm::proto {
@@ -61,6 +62,7 @@ struct SandboxConfig {
   // The sandbox ends so long after its start, and after so long without use. 0: never.
   uint64_t ttl_ms = 0;
   uint64_t idle_timeout_ms = 0;
+  std::optional<NetworkConfig> network;  // nothing: no network card
 
   Bytes encode() const;
   static std::optional<SandboxConfig> decode(ByteView data);
