@@ -11,7 +11,8 @@ int landlock_abi();
 
 // Everything that the ABI knows is refused, except making, writing and removing files below the
 // open directories `writable`. `scope_signals`: signals reach only processes started afterwards.
+// `refuse_dials`: no TCP connections.
 // False where the kernel has no Landlock. Needs no_new_privs.
-bool restrict_by_landlock(std::span<const int> writable, bool scope_signals);
+bool restrict_by_landlock(std::span<const int> writable, bool scope_signals, bool refuse_dials);
 
 }

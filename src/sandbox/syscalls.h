@@ -7,6 +7,7 @@
 namespace mvm::sandbox {
 
 // What the sandbox process needs once its monitor runs.
-std::vector<jail::Rule> sandbox_syscalls();
+// `has_network`: it carries the guest's connections too.
+std::vector<jail::Rule> sandbox_syscalls(bool has_network);
 
 }

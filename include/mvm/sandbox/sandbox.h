@@ -28,6 +28,11 @@ class Sandbox {
   // What it still uses by name, open: the data directory, where its records go, and the runtime
   // directory, which must be the working directory when the guest connects to a host port.
   std::array<int, 2> directories() const;
+  // Whether its guest is to have a network, whose connections this process opens.
+  bool has_network() const;
+  // Once, between stages 3 and 4 of the jail: takes over the guest's network, as far as there is
+  // one. Throws Error when there is none although rules were asked for.
+  void open_network();
   // Once, when this process is jailed: the monitor gets its configuration, and the guest runs.
   void run_machine();
 
