@@ -41,6 +41,7 @@ enum class Verb {
   Daemon,
   DaemonStatus,
   DaemonStop,
+  PolicyExplain,
   Doctor,
   Completion,
   Version,

@@ -5,7 +5,7 @@ _mvm_offer() {
     images) COMPREPLY=($(compgen -W "$(mvm image ls --quiet 2>/dev/null)" -- "$2"));;
     files) COMPREPLY=($(compgen -f -- "$2"));;
     shells) COMPREPLY=($(compgen -W 'bash zsh fish' -- "$2"));;
-    commands) COMPREPLY=($(compgen -W 'init up run exec shell cp logs ps inspect stats down rm fs image kernel doctor config daemon completion version help' -- "$2"));;
+    commands) COMPREPLY=($(compgen -W 'init up run exec shell cp logs ps inspect stats down rm fs image kernel policy doctor config daemon completion version help' -- "$2"));;
   esac
 }
 _mvm() {
@@ -30,18 +30,21 @@ _mvm() {
     kernel) if [[ $COMP_CWORD -eq 2 && $current != -* ]]; then
         COMPREPLY=($(compgen -W 'import ls rm' -- "$current")); return
       fi;;
+    policy) if [[ $COMP_CWORD -eq 2 && $current != -* ]]; then
+        COMPREPLY=($(compgen -W 'explain' -- "$current")); return
+      fi;;
   esac
-  case "$command" in config|daemon|fs|image|kernel) [[ ${COMP_WORDS[2]} == -* ]] || command+=" ${COMP_WORDS[2]}";; esac
+  case "$command" in config|daemon|fs|image|kernel|policy) [[ ${COMP_WORDS[2]} == -* ]] || command+=" ${COMP_WORDS[2]}";; esac
   case "$previous" in
     --env-file|--file) _mvm_offer files "$current"; return;;
     --image) _mvm_offer images "$current"; return;;
-    --boot-timeout|--count|--cpu-limit|--cpus|--disk-bandwidth|--disk-iops|--disk-size|--env|--grace|--group-add|--hostname|--idle-timeout|--kernel|--label|--length|--limit|--max-output|--mem|--memory|--memory-limit|--mode|--name|--offset|--only|--output-limit|--pids-limit|--profile|--retention|--rlimit|--root|--timeout|--ttl|--ulimit|--user|--wall-clock|--watchdog|--workdir) _mvm_offer nothing "$current"; return;;
+    --allow-cidr|--allow-endpoint|--allow-host|--boot-timeout|--count|--cpu-limit|--cpus|--disk-bandwidth|--disk-iops|--disk-size|--env|--grace|--group-add|--hostname|--idle-timeout|--kernel|--label|--length|--limit|--max-output|--mem|--memory|--memory-limit|--mode|--name|--network-allow|--network-preset|--offset|--only|--output-limit|--pids-limit|--profile|--retention|--rlimit|--root|--timeout|--ttl|--ulimit|--user|--wall-clock|--watchdog|--workdir) _mvm_offer nothing "$current"; return;;
     --name) _mvm_offer sandboxes "$current"; return;;
   esac
   case "$command" in
     'init') flags='--image --force --help' offer=nothing;;
-    'up') flags='--file --image --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --idle-timeout --retention --wall-clock --pids-limit --output-limit --env --env-file --workdir --user --rm --name --quiet --json --help' offer=sandboxes;;
-    'run') flags='--interactive --tty --timeout --max-output --rlimit --memory-limit --pids-limit --cpu-limit --group-add --env --env-file --workdir --user --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --name --rm --quiet --json --help' offer=images;;
+    'up') flags='--file --image --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --allow-host --allow-cidr --allow-endpoint --idle-timeout --retention --wall-clock --pids-limit --output-limit --env --env-file --workdir --user --rm --name --quiet --json --help' offer=sandboxes;;
+    'run') flags='--interactive --tty --timeout --max-output --rlimit --memory-limit --pids-limit --cpu-limit --group-add --env --env-file --workdir --user --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --allow-host --allow-cidr --allow-endpoint --name --rm --quiet --json --help' offer=images;;
     'exec') flags='--interactive --tty --timeout --max-output --rlimit --memory-limit --pids-limit --cpu-limit --group-add --detach --env --env-file --workdir --user --name --json --help' offer=sandboxes;;
     'shell') flags='--env --env-file --workdir --user --name --help' offer=sandboxes;;
     'cp') flags='--parents --follow-link --user --quiet --json --help' offer=files;;
@@ -66,6 +69,7 @@ _mvm() {
     'kernel import') flags='--default --quiet --json --help' offer=files;;
     'kernel ls'|'kernel list') flags='--quiet --json --help' offer=nothing;;
     'kernel rm') flags='--force --quiet --help' offer=nothing;;
+    'policy explain') flags='--file --no-network --network-preset --allow-host --allow-cidr --allow-endpoint --json --help' offer=nothing;;
     'doctor') flags='--only --json --help' offer=nothing;;
     'config validate') flags='--json --help' offer=files;;
     'config show') flags='--json --help' offer=files;;
