@@ -57,7 +57,10 @@ def mvm(*args, stdin=None, timeout=120, env=None):
     """Runs mvm to its end; stdin is bytes, or None for /dev/null."""
     began = time.monotonic()
     options = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}
-    done = subprocess.run([MVM, *args], capture_output=True, timeout=timeout, env={**os.environ, **(env or {})}, **options)
+    try:
+        done = subprocess.run([MVM, *args], capture_output=True, timeout=timeout, env={**os.environ, **(env or {})}, **options)
+    except subprocess.TimeoutExpired as expired:
+        raise Failed(f"{expired}\n{witness.report()}") from expired
     return Result(done, time.monotonic() - began)
 
 
@@ -98,6 +101,11 @@ def guest(name, script):
     return result.out.strip()
 
 
+def processes(name):
+    """How many the guest has, zombies too. The kernel's own threads come and go as it likes: those are children of 2."""
+    return int(guest(name, "grep -h '^PPid:' /proc/[0-9]*/status 2>/dev/null | grep -vc '[[:space:]]2$'"))
+
+
 def eventually(check, what, seconds=30):
     """Looks again until it holds: for what ends in its own time."""
     end = time.monotonic() + seconds
@@ -133,7 +141,8 @@ class Overdue(Exception):
 
 
 def _overdue(_signal, _frame):
-    raise Overdue(f"longer than {DEADLINE} s")
+    # Here and now: what the test has set up is taken down on the way out.
+    raise Overdue(f"longer than {DEADLINE} s\n{witness.report()}")
 
 
 def run_one(function):
@@ -142,9 +151,6 @@ def run_one(function):
     try:
         function()
         return None
-    except (subprocess.TimeoutExpired, Overdue):
-        signal.alarm(0)
-        return traceback.format_exc() + witness.report()
     except Exception:  # pylint: disable=broad-except  # whatever it is, it is this test's result
         return traceback.format_exc()
     finally:

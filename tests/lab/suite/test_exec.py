@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 
-from harness import MVM, eventually, equal, expect, guest, has, mvm, ok, shared, shell, start
+from harness import MVM, eventually, equal, expect, guest, has, mvm, ok, processes, shared, shell, start
 
 
 def test_arguments_arrive_as_given():
@@ -166,7 +166,7 @@ def test_commands_do_not_wait_for_one_another():
 def test_many_commands_at_once_and_in_a_row():
     """X22: every one returns, and nothing stays behind in the guest."""
     name = shared()
-    before = guest(name, "ls /proc | grep -c '^[0-9]'")
+    before = processes(name)
     failures = []
 
     def worker(number):
@@ -181,7 +181,7 @@ def test_many_commands_at_once_and_in_a_row():
     for thread in threads:
         thread.join()
     equal(failures, [])
-    eventually(lambda: int(guest(name, "ls /proc | grep -c '^[0-9]'")) <= int(before), "no process is left over")
+    eventually(lambda: processes(name) <= before, "no process is left over")
 
 
 def test_json_result():

@@ -10,7 +10,7 @@ import statistics
 import threading
 import time
 
-from harness import eventually, equal, expect, guest, has, mvm, ok, sandbox, sandbox_json, shell, start
+from harness import eventually, equal, expect, guest, has, mvm, ok, processes, sandbox, sandbox_json, shell, start
 from wire import Client, STDOUT
 
 EXECS = int(os.environ.get("MVM_LAB_EXECS", "150"))      # the full number is 10000
@@ -26,10 +26,6 @@ def answers(client, idle, what, pings=8):
     took = [client.ping(60) for _ in range(pings)]
     print(f"{what}: idle {idle * 1000:.0f} ms, worst {max(t or 60 for t in took) * 1000:.0f} ms, limit {limit * 1000:.0f} ms")
     expect(None not in took and max(took) <= limit, f"{what}: pings took {took}, the limit is {limit}")
-
-
-def processes(name):
-    return int(guest(name, "ls /proc | grep -c '^[0-9]'"))
 
 
 def pid_of(name):
