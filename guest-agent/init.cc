@@ -37,6 +37,7 @@
 #include "mvm/sys/io.h"
 
 #include "modules.h"
+#include "network.h"
 
 namespace mvm::guest {
 
@@ -282,13 +283,14 @@ static void write_if_missing(const char* path, const std::string& content) {
   static_cast<void>(!::write(fd, content.data(), content.size()));
 }
 
-static void name_host(const std::string& hostname) {
+static void name_host(const std::string& hostname, bool has_network) {
   if (::sethostname(hostname.data(), hostname.size()) != 0)
     say("setting the hostname: " + sys::errno_text(errno));
   ::mkdir("/etc", 0755);
   write_if_missing("/etc/hosts", "127.0.0.1 localhost\n::1 localhost ip6-localhost\n127.0.1.1 " +
                                      hostname + "\n");
-  write_if_missing("/etc/resolv.conf", "# No name server: this sandbox has no network.\n");
+  if (!has_network)
+    write_if_missing("/etc/resolv.conf", "# No name server: this sandbox has no network.\n");
 }
 
 System set_up_system() {
@@ -319,7 +321,8 @@ System set_up_system() {
   link_devices();
   ::mkdir("/tmp", 01777);
   raise_loopback();
-  name_host(settings.hostname);
+  name_host(settings.hostname, settings.ip4.has_value());
+  set_up_network(settings);
   // What commands get: select(2) programs need the soft limit small, databases the hard one large.
   const rlimit files{1024, 524288};
   sys::check(::setrlimit(RLIMIT_NOFILE, &files), "setting the limit of open files");

@@ -120,6 +120,27 @@ void describe(Io& io, T& value) {
     io("wait", value.wait);
     io("boot_timeout_ms", value.boot_timeout_ms);
     io("limits", value.limits);
+    io("network", value.network);
+  } else if constexpr (std::is_same_v<Plain, proto::NetworkConfig>) {
+    io("enabled", value.enabled);
+    io("audit", value.audit);
+    io("allow_hosts", value.allow_hosts);
+    io("allow_cidr", value.allow_cidr);
+    io("allow_endpoints", value.allow_endpoints);
+    io("routes", value.routes);
+    io("resolvers", value.resolvers);
+    io("mtu", value.mtu);
+  } else if constexpr (std::is_same_v<Plain, proto::NetworkRoute>) {
+    io("id", value.id);
+    io.required("host", value.host);
+    io("ports", value.ports);
+    io("rules", value.rules);
+    io("otherwise", value.otherwise);
+  } else if constexpr (std::is_same_v<Plain, proto::NetworkRouteRule>) {
+    io("id", value.id);
+    io("method", value.method);
+    io("path", value.path);
+    io("outcome", value.outcome);
   } else if constexpr (std::is_same_v<Plain, Limits>) {
     io("wall_clock_ms", value.wall_clock_ms);
     io("pids", value.pids);
@@ -156,6 +177,8 @@ void describe(Io& io, T& value) {
     io("control_socket", value.control_socket);
     io("console_log", value.console_log);
     io("memory_use", value.memory_use);
+    io("network", value.network);
+    io("network_missing", value.network_missing);
     if constexpr (!std::is_const_v<T>) {
       const auto known = state_from_name(state);
       if (!known) bad_json("sandbox.state", "unknown state \"" + printable(state) + "\"");

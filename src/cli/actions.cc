@@ -79,6 +79,8 @@ int run_command(Context& context, const Arguments& arguments) {
       return config_show(context, arguments);
     case Verb::PolicyScan:
       return policy_scan(context, arguments);
+    case Verb::PolicyExplain:
+      return policy_explain(context, explain_options(arguments), arguments);
     case Verb::Doctor:
       return doctor(context, arguments);
     case Verb::DaemonStatus:

@@ -63,6 +63,24 @@ constexpr std::array kLife = {
     Option{0, "output-limit", "", "SIZE", "Most that one command may print. Default: no limit."},
 };
 
+constexpr std::array kNetwork = {
+    Option{0, "no-network", "", "", "No network card at all."},
+    Option{0, "network-preset", "", "PRESET",
+           "Rules to begin with: none, registries, dev or agent. Default: none."},
+    Option{0, "allow-host", "network-allow", "HOST",
+           "Let it reach a host: example.com, *.example.com or example.com:8443. May be given many "
+           "times.",
+           true},
+    Option{0, "allow-cidr", "", "RANGE",
+           "Let it reach a range of addresses, private ones too: 10.1.0.0/16 or 10.1.2.3:5432. May "
+           "be given many times.",
+           true},
+    Option{0, "allow-endpoint", "", "ENDPOINT",
+           "Let it make one kind of request: \"GET https://example.com/v1/**\". May be given many "
+           "times.",
+           true},
+};
+
 constexpr std::array kPlace = {
     Option{'e', "env", "", "NAME[=VALUE]",
            "Environment variable; without a value, the one of the same name here.", true},
@@ -111,11 +129,12 @@ constexpr std::array kUpPositionals = {
     Positional{"NAME", "Name of the sandbox. Default: the manifest's, else the folder's.", false,
                false, Offer::Sandboxes}};
 constexpr auto kUpOptions =
-    joined(std::array{kManifest}, kMachine, kLife, kPlace,
+    joined(std::array{kManifest}, kMachine, kNetwork, kLife, kPlace,
            std::array{Option{0, "rm", "", "", "Remove it, with all it wrote, when it ends."}, kName,
                       kQuiet, kJson});
-constexpr std::array<std::string_view, 4> kUpExamples = {
+constexpr std::array<std::string_view, 5> kUpExamples = {
     "mvm up", "mvm up agent-sandbox", "mvm up agent-sandbox --image python --cpus 2 -m 1G",
+    "mvm up agent-sandbox --allow-host example.com --network-preset registries",
     "mvm up -f box.toml --json"};
 
 // ---- commands in a sandbox
@@ -129,7 +148,7 @@ constexpr auto kRunMachine = [] {
   return out;
 }();
 constexpr auto kRunOptions = joined(
-    kStreams, kLimits, kPlace, kRunMachine,
+    kStreams, kLimits, kPlace, kRunMachine, kNetwork,
     std::array{Option{0, "name", "", "NAME", "Name of the sandbox. Default: one is made up."},
                Option{0, "rm", "", "", "Accepted; the sandbox is always removed."}, kQuiet, kJson});
 constexpr std::array<std::string_view, 3> kRunExamples = {
@@ -408,6 +427,14 @@ constexpr std::array<std::string_view, 1> kDaemonExamples = {"mvm daemon"};
 constexpr std::array<std::string_view, 1> kDaemonStatusExamples = {"mvm daemon status --json"};
 constexpr std::array<std::string_view, 1> kDaemonStopExamples = {"mvm daemon stop"};
 constexpr std::array kJsonOnly = {kJson};
+constexpr std::array kExplainPositionals = {
+    Positional{"REQUEST", "A URL, a host or an address; with a method in front, one request to it.",
+               true, true}};
+constexpr auto kExplainOptions = joined(std::array{kManifest}, kNetwork, std::array{kJson});
+constexpr std::array<std::string_view, 3> kExplainExamples = {
+    "mvm policy explain https://example.com",
+    "mvm policy explain POST https://api.example.com/v1/items",
+    "mvm policy explain --allow-host '*.example.com' --json https://cdn.example.com:8443/"};
 constexpr std::array kDoctorOptions = {
     Option{0, "only", "", "CHECK", "Only this check, such as kvm. May be given many times.", true},
     kJson};
@@ -632,6 +659,14 @@ constexpr std::array kCommands = {
             "tell whose traffic it was.",
             kAuditRun, kAuditWhyOptions, "", false, kAuditWhyExamples},
 
+    Command{
+        Verb::PolicyExplain, "policy explain", "", kItself,
+        "Say whether a sandbox may make a request, and why",
+        "Asks the rules that `up` would use here, from flags, variables and mvm.toml, without "
+        "starting anything. The function that answers is the one that enforces. Names are not "
+        "resolved: what a name leads to is judged when a sandbox asks for it. Exits with 1 when "
+        "it is not allowed.",
+        kExplainPositionals, kExplainOptions, "", false, kExplainExamples},
     Command{Verb::Doctor,
             "doctor",
             "",

@@ -17,6 +17,8 @@
 #include "mvm/jail/cgroup.h"
 #include "mvm/jail/jail.h"
 #include "mvm/kvm/probe.h"
+#include "mvm/net/guest_network.h"
+#include "mvm/net/refusals.h"
 #include "mvm/sys/file.h"
 
 #include "json_text.h"
@@ -111,6 +113,22 @@ Check check_jail() {
   return {Level::Warn, "jail", "sandboxes start without: " + printable(host.missing), host.way_out};
 }
 
+// A network as a sandbox gets one, made and thrown away.
+Check check_network() {
+  try {
+    net::GuestNetwork network = net::make_guest_network({}, net::kMaxMtu);
+    const net::Refusals refusals(std::move(network.refused));
+    return {Level::Ok, "network", "a namespace with a TAP, transparent listeners, nf_tables, nflog",
+            ""};
+  } catch (const Error& error) {
+    return {Level::Warn, "network", "sandboxes start without one: " + printable(error.message()),
+            "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone, "
+            "user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns), make "
+            "/dev/net/tun usable, and load nf_tables, nft_tproxy, nft_socket, nft_reject_inet, "
+            "nft_log and nfnetlink_log"};
+  }
+}
+
 Check check_kvm() {
   const kvm::HostSupport support = kvm::probe();
   if (support.support == kvm::Support::Usable)
@@ -183,6 +201,7 @@ constexpr std::array kChecks = {
     Row{"disk", [](Context& context) { return check_disk(context); }},
     Row{"mkfs.ext4", [](Context& context) { return check_mkfs(context); }},
     Row{"jail", [](Context&) { return check_jail(); }},
+    Row{"network", [](Context&) { return check_network(); }},
     Row{"cgroup", [](Context&) { return check_cgroup(); }},
     Row{"daemon", [](Context& context) { return ask_daemon(context, "daemon"); }},
     Row{"kernel", [](Context& context) { return ask_daemon(context, "kernel"); }},

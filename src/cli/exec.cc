@@ -126,7 +126,7 @@ int run(Context& context, const RunOptions& options) {
   config::Settings settings = config::resolve(layers).settings;
   settings.name = options.machine.name;  // MVM_NAME is for the sandbox that lasts
 
-  api::SandboxSpec spec = spec_of(settings);
+  api::SandboxSpec spec = spec_of(context, settings);
   spec.ephemeral = true;
   // The command is sent while the sandbox boots, and starts when it can.
   spec.wait = false;

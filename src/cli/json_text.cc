@@ -33,6 +33,17 @@ std::string json_exec(const ExecReport& report) {
   return document(json);
 }
 
+std::string json_explanation(const Explanation& explanation) {
+  Json json;
+  json["outcome"] = explanation.outcome;
+  json["reason"] = explanation.reason;
+  json["rule"] = explanation.rule;
+  json["inspect"] = explanation.inspect;
+  json["audited"] = explanation.audited;
+  json["suggestion"] = explanation.suggestion;
+  return document(json);
+}
+
 std::string json_complaints(std::string_view file,
                             const std::vector<config::Complaint>& complaints) {
   Json list = Json::array();
@@ -40,6 +51,24 @@ std::string json_complaints(std::string_view file,
     list.push_back(
         {{"line", complaint.line}, {"column", complaint.column}, {"message", complaint.message}});
   return document({{"file", file}, {"valid", complaints.empty()}, {"complaints", list}});
+}
+
+static Json json_routes(const std::vector<proto::NetworkRoute>& routes) {
+  Json list = Json::array();
+  for (const proto::NetworkRoute& route : routes) {
+    Json rules = Json::array();
+    for (const proto::NetworkRouteRule& rule : route.rules)
+      rules.push_back({{"id", rule.id},
+                       {"method", rule.method},
+                       {"path", rule.path},
+                       {"outcome", rule.outcome}});
+    list.push_back({{"id", route.id},
+                    {"host", route.host},
+                    {"ports", route.ports},
+                    {"rules", std::move(rules)},
+                    {"otherwise", route.otherwise}});
+  }
+  return list;
 }
 
 std::string json_settings(const config::Resolved& resolved) {
@@ -53,6 +82,9 @@ std::string json_settings(const config::Resolved& resolved) {
           const auto& setting = resolved.settings.*member;
           if constexpr (requires { setting.has_value(); }) {
             if (setting) value = *setting;
+          } else if constexpr (std::is_same_v<std::decay_t<decltype(setting)>,
+                                              std::vector<proto::NetworkRoute>>) {
+            value = json_routes(setting);
           } else {
             value = setting;
           }

@@ -41,6 +41,16 @@ std::string json_exec(const ExecReport& report);
 std::string json_complaints(std::string_view file,
                             const std::vector<config::Complaint>& complaints);
 std::string json_settings(const config::Resolved& resolved);
+// What `mvm policy explain` found.
+struct Explanation {
+  std::string_view outcome;  // "allow", "deny", "ask"
+  std::string_view reason;   // "policy_denied", …
+  std::string rule;          // empty: none matched
+  bool inspect = false;
+  bool audited = false;    // let through by mode "audit"
+  std::string suggestion;  // empty: no flag would admit it
+};
+std::string json_explanation(const Explanation& explanation);
 std::string json_checks(const std::vector<Check>& checks);
 std::string json_version(std::string_view version);
 std::string json_copy(uint64_t entries, uint64_t bytes, uint64_t skipped);

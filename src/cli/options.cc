@@ -67,6 +67,12 @@ config::Settings settings_of(const Arguments& arguments) {
   for (const config::Key& key : config::keys()) {
     if (!key.flag.starts_with("--") || key.type == config::Type::TextTable) continue;
     const std::string_view name = key.flag.substr(2);
+    if (key.type == config::Type::TextList) {
+      for (const std::string& entry : arguments.values(name))
+        if (const auto complaint = config::set_from_text(key, entry, settings))
+          wrong(arguments, std::string(key.flag) + " " + *complaint);
+      continue;
+    }
     std::optional<std::string> text;
     if (key.type != config::Type::Boolean)
       text = arguments.value(name);
@@ -75,6 +81,13 @@ config::Settings settings_of(const Arguments& arguments) {
     if (!text) continue;
     if (const auto complaint = config::set_from_text(key, *text, settings))
       wrong(arguments, std::string(key.flag) + " " + *complaint);
+  }
+  if (arguments.flag("no-network")) {
+    for (const std::string_view other :
+         {"allow-host", "allow-cidr", "allow-endpoint", "network-preset"})
+      if (arguments.flag(other))
+        wrong(arguments, "--no-network and --" + std::string(other) + " contradict");
+    settings.network_enabled = false;
   }
   for (const std::string& label : arguments.values("label")) {
     const size_t equals = label.find('=');
@@ -218,6 +231,14 @@ RunOptions run_options(const Arguments& arguments, const Variable& variable) {
           config::set_from_text(*config::find_key("", "image"), image, options.machine))
     wrong(arguments, "IMAGE " + *complaint);
   options.quiet = arguments.flag("quiet");
+  return options;
+}
+
+ExplainOptions explain_options(const Arguments& arguments) {
+  ExplainOptions options;
+  options.flags = settings_of(arguments);
+  options.manifest = arguments.value("file");
+  options.json = arguments.flag("json");
   return options;
 }
 

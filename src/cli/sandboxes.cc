@@ -57,9 +57,20 @@ bool has_labels(const Sandbox& sandbox, const std::vector<std::string>& wanted) 
   });
 }
 
+// Whether somebody has said something of the network, here and now.
+bool asks_for_network(const config::Resolved& wanted) {
+  const auto keys = config::keys();
+  for (size_t i = 0; i < keys.size(); ++i)
+    if (keys[i].table == "network" && !wanted.origins.at(i).empty() &&
+        wanted.origins.at(i) != "default")
+      return true;
+  return false;
+}
+
 // A stopped sandbox keeps the machine it was made with. Whoever asks for another one is told.
-std::string differences(const Sandbox& have, const config::Resolved& wanted) {
-  const api::SandboxSpec spec = spec_of(wanted.settings);
+std::string differences(const Context& context, const Sandbox& have,
+                        const config::Resolved& wanted) {
+  const api::SandboxSpec spec = spec_of(context, wanted.settings);
   std::string names;
   const auto keys = config::keys();
   for (size_t i = 0; i < keys.size(); ++i) {
@@ -82,6 +93,8 @@ std::string differences(const Sandbox& have, const config::Resolved& wanted) {
          spec.image != have.image_digest);
     if (differs) names += (names.empty() ? "" : ", ") + std::string(name);
   }
+  if (asks_for_network(wanted) && spec.network != have.network)
+    names += (names.empty() ? "" : ", ") + std::string("network");
   return names;
 }
 
@@ -102,7 +115,7 @@ int up(Context& context, const UpOptions& options) {
 
   Sandbox sandbox;
   if (auto existing = find_sandbox(service, name)) {
-    const std::string changed = differences(*existing, decided.resolved);
+    const std::string changed = differences(context, *existing, decided.resolved);
     if (!changed.empty() && !options.quiet)
       context.console.err("mvm: " + name + " keeps what it was made with; not changed: " + changed +
                           "\n  `mvm rm -f " + name + "` and `mvm up` makes it anew\n");
@@ -118,11 +131,15 @@ int up(Context& context, const UpOptions& options) {
     request.boot_timeout_ms = settings.boot_timeout_ms.value_or(request.boot_timeout_ms);
     sandbox = service.start(name, request);
   } else {
-    const api::SandboxSpec spec = spec_of(settings);
+    const api::SandboxSpec spec = spec_of(context, settings);
     ensure_image(context, spec.image, options.quiet || options.json);
     const Waiting waiting(context.console, "starting " + name, options.quiet);
     sandbox = service.create(spec);
   }
+  // Not a matter of --quiet: what was asked for is not there.
+  if (!sandbox.network_missing.empty())
+    context.console.err("mvm: " + name + " has no network: " + tame(sandbox.network_missing) +
+                        "\n  --no-network starts it without a word about that\n");
   if (options.json)
     context.console.out(api::encode(sandbox) + '\n');
   else if (!options.quiet)

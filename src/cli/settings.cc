@@ -1,5 +1,7 @@
 #include "settings.h"
 
+#include <algorithm>
+
 #include <fcntl.h>
 
 #include "mvm/base/text.h"
@@ -8,6 +10,8 @@
 #include "mvm/sys/file.h"
 
 #include "json_text.h"
+#include "package_managers.h"
+#include "presets.h"
 
 namespace mvm::cli {
 namespace {
@@ -65,8 +69,30 @@ std::map<std::string, std::string> read_env_files(const Context& context,
   return out;
 }
 
-api::SandboxSpec spec_of(const config::Settings& settings) {
+// A card that is switched off has no rules, wherever they stand: --no-network wins over a manifest
+// that has some.
+proto::NetworkConfig network_of(const Context& context, const config::Settings& settings) {
+  proto::NetworkConfig network;
+  network.enabled = settings.network_enabled.value_or(true);
+  if (!network.enabled) return network;
+  network.audit = settings.network_mode == "audit";
+  network.allow_hosts = settings.allow_hosts;
+  network.allow_cidr = settings.allow_cidr;
+  network.allow_endpoints = settings.allow_endpoints;
+  network.routes = settings.routes;
+  network.resolvers = settings.resolvers;
+  if (settings.network_mtu) network.mtu = static_cast<uint32_t>(*settings.network_mtu);
+  for (std::string& host : preset_hosts(settings.network_preset.value_or("none"), [&] {
+         return package_hosts("", context.directory, context.variable);
+       }))
+    if (std::ranges::find(network.allow_hosts, host) == network.allow_hosts.end())
+      network.allow_hosts.push_back(std::move(host));
+  return network;
+}
+
+api::SandboxSpec spec_of(const Context& context, const config::Settings& settings) {
   api::SandboxSpec spec;
+  spec.network = network_of(context, settings);
   spec.name = settings.name.value_or("");
   spec.image = settings.image.value_or("");
   spec.kernel = settings.kernel.value_or("");

@@ -25,7 +25,9 @@ Decided decide(const Context& context, const config::Settings& flags,
 std::map<std::string, std::string> read_env_files(const Context& context,
                                                   const std::vector<std::string>& files);
 
-api::SandboxSpec spec_of(const config::Settings& settings);
+// With the preset's rules in it, which may come from this host's files.
+api::SandboxSpec spec_of(const Context& context, const config::Settings& settings);
+proto::NetworkConfig network_of(const Context& context, const config::Settings& settings);
 
 // The last component of the folder, as a name; throws Error{Invalid} when it cannot be one.
 std::string folder_name(const Context& context);

@@ -5,6 +5,7 @@
 #include "mvm/config/manifest.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 // toml++ takes some wrong texts ("[#]") for a bug of its own and asserts. To us they are wrong
@@ -26,9 +27,216 @@ struct ParserStuck {};
 
 #include "mvm/base/error.h"
 #include "mvm/base/text.h"
+#include "mvm/policy/compile.h"
 
 namespace mvm::config {
 namespace {
+
+std::string wrong_type(std::string_view name, std::string_view expected, const toml::node& node) {
+  std::string_view got = "something else";
+  switch (node.type()) {
+    case toml::node_type::table:
+      got = "a table";
+      break;
+    case toml::node_type::array:
+      got = "an array";
+      break;
+    case toml::node_type::string:
+      got = "a string";
+      break;
+    case toml::node_type::integer:
+      got = "an integer";
+      break;
+    case toml::node_type::floating_point:
+      got = "a float";
+      break;
+    case toml::node_type::boolean:
+      got = "a boolean";
+      break;
+    case toml::node_type::date:
+      got = "a date";
+      break;
+    case toml::node_type::time:
+      got = "a time";
+      break;
+    case toml::node_type::date_time:
+      got = "a date-time";
+      break;
+    case toml::node_type::none:
+      break;
+  }
+  return "'" + std::string(name) + "' must be " + std::string(expected) + ", not " +
+         std::string(got);
+}
+
+// One [[network.routes]] after another. Names of its keys are few and fixed, so they stand here and
+// not in the schema.
+class RouteReader {
+ public:
+  using Complain = std::function<void(const toml::source_position&, std::string)>;
+  explicit RouteReader(Complain complain) : complain_(std::move(complain)) {}
+
+  std::vector<proto::NetworkRoute> read(const toml::node& node) {
+    std::vector<proto::NetworkRoute> out;
+    const toml::array* routes = node.as_array();
+    if (routes == nullptr) {
+      wrong("routes", "tables: [[network.routes]]", node);
+      return out;
+    }
+    for (const toml::node& entry : *routes) {
+      if (const toml::table* table = entry.as_table())
+        out.push_back(read_route(*table));
+      else
+        wrong("routes", "tables: [[network.routes]]", entry);
+      if (out.size() == kMaxTableEntries) {
+        complain_(entry.source().begin,
+                  "there are more than " + std::to_string(kMaxTableEntries) + " routes");
+        break;
+      }
+    }
+    return out;
+  }
+
+ private:
+  proto::NetworkRoute read_route(const toml::table& table) {
+    proto::NetworkRoute route;
+    bool has_host = false;
+    for (const auto& [name, node] : table) {
+      if (name == "id") {
+        text(name.str(), node, route.id);
+      } else if (name == "host") {
+        has_host = text(name.str(), node, route.host, policy::host_complaint);
+      } else if (name == "port") {
+        port(node, route.ports);
+      } else if (name == "ports") {
+        ports(node, route.ports);
+      } else if (name == "otherwise") {
+        text(name.str(), node, route.otherwise, otherwise_complaint);
+      } else if (name == "intercept") {
+        intercept(node);
+      } else if (name == "rules") {
+        rules(node, route.rules);
+      } else {
+        unknown(name, "network.routes", {"id", "host", "port", "ports", "otherwise", "rules"});
+      }
+    }
+    if (!has_host && !table.contains("host"))
+      complain_(table.source().begin, "a route needs a 'host'");
+    return route;
+  }
+
+  proto::NetworkRouteRule read_rule(const toml::table& table) {
+    proto::NetworkRouteRule rule;
+    for (const auto& [name, node] : table) {
+      if (name == "id")
+        text(name.str(), node, rule.id);
+      else if (name == "method")
+        text(name.str(), node, rule.method, method_complaint);
+      else if (name == "path")
+        text(name.str(), node, rule.path, path_complaint);
+      else if (name == "outcome")
+        text(name.str(), node, rule.outcome, outcome_complaint);
+      else
+        unknown(name, "network.routes.rules", {"id", "method", "path", "outcome"});
+    }
+    return rule;
+  }
+
+  void rules(const toml::node& node, std::vector<proto::NetworkRouteRule>& out) {
+    const toml::array* entries = node.as_array();
+    if (entries == nullptr) return wrong("rules", "an array of tables", node);
+    for (const toml::node& entry : *entries) {
+      if (out.size() == kMaxTableEntries)
+        return complain_(entry.source().begin,
+                         "a route has more than " + std::to_string(kMaxTableEntries) + " rules");
+      if (const toml::table* table = entry.as_table())
+        out.push_back(read_rule(*table));
+      else
+        wrong("rules", "an array of tables", entry);
+    }
+  }
+
+  using Check = std::optional<std::string> (*)(std::string_view);
+  static std::optional<std::string> outcome_complaint(std::string_view text) {
+    if (policy::parse_outcome(text)) return std::nullopt;
+    return "must be \"allow\", \"deny\" or \"ask\", not '" + printable(text, 40) + "'";
+  }
+  static std::optional<std::string> otherwise_complaint(std::string_view text) {
+    return text.empty() ? std::nullopt : outcome_complaint(text);
+  }
+  static std::optional<std::string> path_complaint(std::string_view text) {
+    if (policy::PathPattern::parse(text)) return std::nullopt;
+    return "must be a path such as \"/v1/**\" or \"/repos/*/issues\", not '" + printable(text, 80) +
+           "'";
+  }
+  static std::optional<std::string> method_complaint(std::string_view text) {
+    const bool fine = text == "*" || (!text.empty() && std::ranges::all_of(text, [](char c) {
+                        return (c >= 'A' && c <= 'Z') || c == '-' || c == '_';
+                      }));
+    if (fine) return std::nullopt;
+    return "must be a method such as \"GET\", or \"*\", not '" + printable(text, 40) + "'";
+  }
+
+  bool text(std::string_view name, const toml::node& node, std::string& into,
+            Check check = nullptr) {
+    const auto* value = node.as_string();
+    if (value == nullptr) {
+      wrong(name, "a string", node);
+      return false;
+    }
+    if (value->get().size() > proto::kMaxNetworkText) {
+      complain_(node.source().begin, "'" + std::string(name) + "' is longer than " +
+                                         std::to_string(proto::kMaxNetworkText) + " bytes");
+      return false;
+    }
+    if (const auto complaint = check == nullptr ? std::nullopt : check(value->get())) {
+      complain_(node.source().begin, "'" + std::string(name) + "' " + *complaint);
+      return false;
+    }
+    into = value->get();
+    return true;
+  }
+
+  void port(const toml::node& node, std::vector<uint16_t>& into) {
+    const auto* value = node.as_integer();
+    if (value == nullptr) return wrong("port", "an integer", node);
+    if (value->get() < 1 || value->get() > 65535)
+      return complain_(node.source().begin,
+                       "'port' must be from 1 to 65535, not " + std::to_string(value->get()));
+    into.push_back(static_cast<uint16_t>(value->get()));
+  }
+
+  void ports(const toml::node& node, std::vector<uint16_t>& into) {
+    const toml::array* entries = node.as_array();
+    if (entries == nullptr) return wrong("ports", "an array of integers", node);
+    for (const toml::node& entry : *entries) port(entry, into);
+  }
+
+  void intercept(const toml::node& node) {
+    const auto* value = node.as_boolean();
+    if (value == nullptr) return wrong("intercept", "true or false", node);
+    if (!value->get())
+      complain_(
+          node.source().begin,
+          "'intercept' cannot be false: a route judges requests, and nobody sees them without; "
+          "a host that may be reached as it is belongs to allow_hosts");
+  }
+
+  void unknown(const toml::key& name, std::string_view table,
+               const std::vector<std::string_view>& known) {
+    std::string message =
+        "unknown key '" + printable(name.str(), 40) + "' in [[" + std::string(table) + "]]";
+    if (const auto near = nearest(name.str().substr(0, 64), known))
+      message += "; did you mean '" + *near + "'?";
+    complain_(name.source().begin, message);
+  }
+
+  void wrong(std::string_view name, std::string_view expected, const toml::node& node) {
+    complain_(node.source().begin, wrong_type(name, expected, node));
+  }
+
+  Complain complain_;
+};
 
 class ManifestReader {
  public:
@@ -92,6 +300,16 @@ class ManifestReader {
         return read_text(key, node, "a string");
       case Type::TextTable:
         return read_entries(key, node);
+      case Type::TextList:
+        return read_list(key, node);
+      case Type::Routes: {
+        RouteReader routes([this](const toml::source_position& at, std::string message) {
+          complain(at, std::move(message));
+        });
+        out_.settings.*std::get<std::vector<proto::NetworkRoute> Settings::*>(key.target) =
+            routes.read(node);
+        return;
+      }
     }
   }
 
@@ -143,6 +361,18 @@ class ManifestReader {
     }
   }
 
+  void read_list(const Key& key, const toml::node& node) {
+    const toml::array* texts = node.as_array();
+    if (texts == nullptr)
+      return complain(node.source().begin, wrong_type(key.name, "an array of strings", node));
+    for (const toml::node& text : *texts) {
+      if (const auto* value = text.as_string())
+        set(key, text, value->get());
+      else
+        complain(text.source().begin, wrong_type(key.name, "an array of strings", text));
+    }
+  }
+
   static const LaterKey* find_later(std::string_view table, std::string_view name) {
     for (const LaterKey& later : later_keys())
       if (later.table == table && later.name == name) return &later;
@@ -180,44 +410,6 @@ class ManifestReader {
       if (key.name == name)
         return key.table.empty() ? "the top of the file" : "[" + std::string(key.table) + "]";
     return std::nullopt;
-  }
-
-  static std::string wrong_type(std::string_view name, std::string_view expected,
-                                const toml::node& node) {
-    std::string_view got = "something else";
-    switch (node.type()) {
-      case toml::node_type::table:
-        got = "a table";
-        break;
-      case toml::node_type::array:
-        got = "an array";
-        break;
-      case toml::node_type::string:
-        got = "a string";
-        break;
-      case toml::node_type::integer:
-        got = "an integer";
-        break;
-      case toml::node_type::floating_point:
-        got = "a float";
-        break;
-      case toml::node_type::boolean:
-        got = "a boolean";
-        break;
-      case toml::node_type::date:
-        got = "a date";
-        break;
-      case toml::node_type::time:
-        got = "a time";
-        break;
-      case toml::node_type::date_time:
-        got = "a date-time";
-        break;
-      case toml::node_type::none:
-        break;
-    }
-    return "'" + std::string(name) + "' must be " + std::string(expected) + ", not " +
-           std::string(got);
   }
 
   void complain(const toml::source_position& at, std::string message) {

@@ -40,6 +40,9 @@ Resolved resolve(std::span<const Layer> layers) {
               if (result.has_value() || !value.has_value()) continue;
               result = value;
               origin = layer.origin;
+            } else if constexpr (requires { result.push_back(*value.begin()); }) {
+              if (!value.empty() && origin.empty()) origin = layer.origin;
+              result.insert(result.end(), value.begin(), value.end());
             } else {
               if (!value.empty() && origin.empty()) origin = layer.origin;
               result.insert(value.begin(), value.end());  // keeps what an earlier layer said

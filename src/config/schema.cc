@@ -7,6 +7,7 @@
 #include <array>
 
 #include "mvm/base/text.h"
+#include "mvm/policy/compile.h"
 
 namespace mvm::config {
 namespace {
@@ -70,6 +71,31 @@ Complaint check_profile(std::string_view, std::string_view value) {
   return "must be \"dev\" or \"sealed\", not '" + printable(value, 40) + "'";
 }
 
+Complaint check_preset(std::string_view, std::string_view value) {
+  for (const std::string_view known : {"none", "registries", "dev", "agent"})
+    if (value == known) return std::nullopt;
+  return "must be \"none\", \"registries\", \"dev\" or \"agent\", not '" + printable(value, 40) +
+         "'";
+}
+
+Complaint check_mode(std::string_view, std::string_view value) {
+  if (value == "enforce" || value == "audit") return std::nullopt;
+  return "must be \"enforce\" or \"audit\", not '" + printable(value, 40) + "'";
+}
+
+Complaint check_allowed_host(std::string_view, std::string_view value) {
+  return policy::host_complaint(value);
+}
+Complaint check_allowed_range(std::string_view, std::string_view value) {
+  return policy::range_complaint(value);
+}
+Complaint check_allowed_endpoint(std::string_view, std::string_view value) {
+  return policy::endpoint_complaint(value);
+}
+Complaint check_resolver(std::string_view, std::string_view value) {
+  return policy::resolver_complaint(value);
+}
+
 using S = Settings;
 
 constexpr std::array kKeys = {
@@ -131,6 +157,47 @@ constexpr std::array kKeys = {
         "",
         "Most that one command may print; the rest is dropped, and the result says so. 0: no "
         "limit."},
+    Key{"network", "enabled", Type::Boolean, &S::network_enabled, "true", "", 0, 0, 1, nullptr, "",
+        "",
+        "Whether the sandbox has a network card at all. With one, and without a rule below, "
+        "nothing "
+        "is reached, and programs are told so at once. `--no-network` switches it off."},
+    Key{"network", "preset", Type::Text, &S::network_preset, "none", "", 0, 0, 1, check_preset,
+        "--network-preset", "MVM_NETWORK_PRESET",
+        "Rules to begin with (docs/network.md). \"registries\": the hosts that this host's own "
+        "package managers are set up to use. \"dev\": those, and hosts of source code. \"agent\": "
+        "those, and the APIs of model providers. Further rules add to it."},
+    Key{"network", "mode", Type::Text, &S::network_mode, "enforce", "", 0, 0, 1, check_mode, "", "",
+        "\"enforce\": what no rule admits is refused. \"audit\": it is let through, and recorded "
+        "as "
+        "what would be refused; private and special addresses stay shut."},
+    Key{"network", "allow_hosts", Type::TextList, &S::allow_hosts, "", "", 0, 0, 1,
+        check_allowed_host, "--allow-host", "",
+        "Hosts that may be reached: \"example.com\", \"*.example.com\" (all below it, not itself), "
+        "\"example.com:8443\". Without a port: 80 and 443."},
+    Key{"network", "allow_cidr", Type::TextList, &S::allow_cidr, "", "", 0, 0, 1,
+        check_allowed_range, "--allow-cidr", "",
+        "Ranges of addresses that may be reached, also by names that lead there: "
+        "\"10.1.0.0/16\", \"10.1.2.3:5432\", \"[fd00::/8]:443\". Private addresses need one; those "
+        "of "
+        "clouds' metadata and of the link stay shut."},
+    Key{"network", "allow_endpoints", Type::TextList, &S::allow_endpoints, "", "", 0, 0, 1,
+        check_allowed_endpoint, "--allow-endpoint", "",
+        "Requests that may be made, \"GET https://example.com/v1/**\". They are judged one by one, "
+        "so "
+        "their connections are inspected."},
+    Key{"network", "resolvers", Type::TextList, &S::resolvers, "", "", 0, 0, 1, check_resolver, "",
+        "",
+        "Name servers that mvm asks for the sandbox, in this order: \"9.9.9.9\", "
+        "\"[2620:fe::fe]:53\". Empty: the host's (/etc/resolv.conf)."},
+    Key{"network", "mtu", Type::Integer, &S::network_mtu, "65520", "", proto::kMinMtu,
+        proto::kMaxMtu, 1, nullptr, "", "",
+        "Largest packet of the sandbox's card, in bytes. Its link ends in this host, so long ones "
+        "are best."},
+    Key{"network", "routes", Type::Routes, &S::routes, "", "", 0, 0, 1, nullptr, "", "",
+        "What requests to one host may do: id, host, port or ports, rules of {id, method, path, "
+        "outcome}, and `otherwise` for the rest. Routes are asked in order, before allow_hosts; an "
+        "outcome is \"allow\", \"deny\" or \"ask\"."},
     Key{"sandbox", "ephemeral", Type::Boolean, &S::ephemeral, "false", "", 0, 0, 1, nullptr, "--rm",
         "", "Remove the sandbox, with everything it wrote, when it ends."},
     Key{"sandbox", "boot_timeout", Type::Duration, &S::boot_timeout_ms, "60s", "", 1000, 3'600'000,
@@ -154,13 +221,12 @@ constexpr std::array kKeys = {
 
 constexpr std::array kSpellings = {Spelling{"limits", "disk", "", "disk"}};
 
-constexpr std::string_view kNoNetwork = "a sandbox of this version of mvm has no network at all";
 constexpr std::string_view kNotYet = "this version of mvm does not support it";
 
 constexpr std::array kLaterKeys = {
-    LaterKey{"", "flake", kNotYet},      LaterKey{"", "data_disk", kNotYet},
-    LaterKey{"", "network", kNoNetwork}, LaterKey{"", "pii", kNoNetwork},
-    LaterKey{"", "secrets", kNotYet},
+    LaterKey{"", "flake", kNotYet},     LaterKey{"", "data_disk", kNotYet},
+    LaterKey{"", "pii", kNotYet},       LaterKey{"", "secrets", kNotYet},
+    LaterKey{"network", "ai", kNotYet},
 };
 
 std::string format_kept(const Key& key, uint64_t value) {
@@ -272,6 +338,13 @@ Complaint set_from_text(const Key& key, std::string_view text, Settings& setting
     settings.** word = std::string(text);
     return std::nullopt;
   }
+  if (const auto* list = std::get_if<std::vector<std::string> Settings::*>(&key.target)) {
+    if (auto complaint = key.check(key.name, text)) return complaint;
+    if ((settings.**list).size() == kMaxTableEntries)
+      return "has more than " + std::to_string(kMaxTableEntries) + " entries";
+    (settings.**list).emplace_back(text);
+    return std::nullopt;
+  }
   return "is a table";
 }
 
@@ -292,6 +365,12 @@ std::optional<std::string> written_value(const Key& key, const Settings& setting
     const auto& value = settings.**word;
     if (!value) return std::nullopt;
     return quoted(*value);
+  }
+  if (const auto* list = std::get_if<std::vector<std::string> Settings::*>(&key.target)) {
+    std::string out = "[";
+    for (const std::string& text : settings.**list)
+      out += (out.size() > 1 ? ", " : "") + quoted(text);
+    return out + "]";
   }
   return std::nullopt;
 }

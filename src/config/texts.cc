@@ -40,12 +40,17 @@ std::string type_text(const Key& key) {
              format_duration_ms(key.maximum);
     case Type::TextTable:
       return "table of strings";
+    case Type::TextList:
+      return "array of strings";
+    case Type::Routes:
+      return "tables";
   }
   return "";
 }
 
 std::string default_text(const Key& key) {
-  if (key.type == Type::TextTable) return "empty";
+  if (key.type == Type::TextTable || key.type == Type::TextList || key.type == Type::Routes)
+    return "empty";
   if (key.fallback.empty()) return std::string(key.if_empty);
   const bool bare = key.type == Type::Integer || key.type == Type::Boolean;
   return "`" + (bare ? std::string(key.fallback) : quoted(key.fallback)) + "`";
@@ -78,16 +83,51 @@ void in_file_order(const Heading& heading, const Row& row) {
   }
 }
 
+constexpr std::string_view kExampleRoute =
+    "# [[network.routes]]\n# id = \"forge\"\n# host = \"api.example.com\"\n# port = 443\n"
+    "# otherwise = \"deny\"\n# rules = [\n"
+    "#   { id = \"read\", method = \"GET\", path = \"/repos/**\", outcome = \"allow\" },\n# ]\n";
+
+std::string written_routes(const std::vector<proto::NetworkRoute>& routes) {
+  std::string out;
+  const auto line = [&out](std::string_view name, const std::string& value) {
+    out += std::string(name) + " = " + value + '\n';
+  };
+  for (const proto::NetworkRoute& route : routes) {
+    out += "\n[[network.routes]]\n";
+    if (!route.id.empty()) line("id", quoted(route.id));
+    line("host", quoted(route.host));
+    std::string ports;
+    for (const uint16_t port : route.ports)
+      ports += (ports.empty() ? "" : ", ") + std::to_string(port);
+    if (!ports.empty()) line("ports", "[" + ports + "]");
+    line("otherwise", quoted(route.otherwise));
+    for (const proto::NetworkRouteRule& rule : route.rules) {
+      out += "[[network.routes.rules]]\n";
+      if (!rule.id.empty()) line("id", quoted(rule.id));
+      line("method", quoted(rule.method));
+      line("path", quoted(rule.path));
+      line("outcome", quoted(rule.outcome));
+    }
+  }
+  return out;
+}
+
 }
 
 std::string show(const Resolved& resolved) {
   std::string out;
+  std::string routes_at_the_end;  // where no key of another table can follow
   in_file_order(
       [&](std::string_view name, const Key*) { out += "\n[" + std::string(name) + "]\n"; },
       [&](const Key& key, size_t index) {
         if (key.type == Type::TextTable) {
           for (const auto& [name, value] : resolved.settings.*std::get<Table>(key.target))
             out += (bare_key(name) ? name : quoted(name)) + " = " + quoted(value) + '\n';
+          return;
+        }
+        if (key.type == Type::Routes) {
+          routes_at_the_end = written_routes(resolved.settings.routes);
           return;
         }
         const auto value = written_value(key, resolved.settings);
@@ -97,7 +137,7 @@ std::string show(const Resolved& resolved) {
         const std::string& origin = resolved.origins.at(index);
         out += line + "# " + (value ? origin : std::string(key.if_empty)) + '\n';
       });
-  return out;
+  return out + routes_at_the_end;
 }
 
 std::string example_manifest() {
@@ -118,6 +158,10 @@ std::string example_manifest() {
         if (key.table.empty()) out += '\n';
         out += wrapped(key.doc, "# ", 100);
         if (!key.if_empty.empty()) out += "# Empty: " + std::string(key.if_empty) + ".\n";
+        if (key.type == Type::Routes) {
+          out += std::string(kExampleRoute);
+          return;
+        }
         out += std::string(key.name) + " = " + written_value(key, defaults).value_or("\"\"") + '\n';
       });
   return out;

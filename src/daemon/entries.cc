@@ -130,6 +130,7 @@ api::Sandbox Daemon::Impl::shown(const Record& record) const {
   out.ephemeral = record.spec.ephemeral;
   out.profile = record.spec.profile;
   out.limits = record.spec.limits;
+  out.network = record.spec.network;
   if (out.limits.retention_ms != 0 && !api::is_live(record.state))
     out.retention_left_ms = static_cast<uint64_t>(retention_left(record).count());
   out.control_socket = options_.paths.control_socket(record.name());
@@ -227,7 +228,10 @@ api::Sandbox Daemon::Impl::finish_start(const EntryPtr& entry, StartQueue::Turn 
   } else {
     await_ready_aside(entry, limit, std::move(turn));
   }
-  return shown(snapshot(entry));
+  const Record record = snapshot(entry);
+  api::Sandbox out = shown(record);
+  if (wait) add_status(out, record);
+  return out;
 }
 
 // The caller holds the entry's operation lock.

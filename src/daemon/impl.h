@@ -113,6 +113,7 @@ class Daemon::Impl final : public api::Service {
   Record usable(const EntryPtr& entry) const;
   void transition(const EntryPtr& entry, const Change& change);
   api::Sandbox shown(const Record& record) const;
+  void add_status(api::Sandbox& out, const Record& record);
   std::vector<std::string> users_of(const std::string& digest) const;
 
   // Steps of an operation.

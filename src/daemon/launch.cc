@@ -16,6 +16,7 @@
 #include "mvm/crypto/random.h"
 #include "mvm/image/initramfs.h"
 #include "mvm/image/overlay.h"
+#include "mvm/policy/compile.h"
 #include "mvm/proto/control.h"
 #include "mvm/proto/exec.h"
 #include "mvm/proto/sandbox_config.h"
@@ -103,6 +104,24 @@ static std::map<std::string, std::string> environment_of(const api::SandboxSpec&
   return env;
 }
 
+static void check_network(const proto::NetworkConfig& network) {
+  if (network.mtu < proto::kMinMtu || network.mtu > proto::kMaxMtu)
+    invalid("sandbox.network.mtu: must be " + std::to_string(proto::kMinMtu) + " to " +
+            std::to_string(proto::kMaxMtu));
+  if (!network.enabled && network.has_rules())
+    invalid("sandbox.network: it is switched off and has rules; one of the two is a slip");
+  try {
+    policy::compile(network);
+  } catch (Error& error) {
+    error.add_context("sandbox.network");
+    throw;
+  }
+  const auto encoded = network.encode();
+  if (encoded.size() > proto::kMaxNetworkConfig || !proto::NetworkConfig::decode(encoded))
+    invalid("sandbox.network: its rules are more than " + std::to_string(proto::kMaxNetworkRules) +
+            " of a kind, or larger than " + format_size(proto::kMaxNetworkConfig) + " in all");
+}
+
 // Every command takes all of it along, so what is too much for one is too much for the sandbox.
 static void check_environment(const std::map<std::string, std::string>& env) {
   size_t size = 0;
@@ -147,6 +166,7 @@ void complete_spec(api::SandboxSpec& spec, const store::Image& image) {
   if (spec.boot_timeout_ms == 0 || spec.boot_timeout_ms > api::kMaxBootTimeoutMs)
     invalid("sandbox.boot_timeout_ms: must be 1 to " + std::to_string(api::kMaxBootTimeoutMs));
   check_limits(spec.limits);
+  check_network(spec.network);
   check_map("env", spec.env);
   check_environment(environment_of(spec, image));
   check_map("labels", spec.labels);
@@ -222,6 +242,7 @@ static proto::SandboxConfig config_of(const Record& record, const store::Image& 
   config.exec_pids = spec.limits.pids;
   config.ttl_ms = spec.limits.ttl_ms;
   config.idle_timeout_ms = spec.limits.idle_timeout_ms;
+  if (spec.network.enabled) config.network = spec.network;
   const auto env = environment_of(spec, image);
   config.env.assign(env.begin(), env.end());
   return config;

@@ -33,23 +33,31 @@ std::vector<api::Sandbox> Daemon::Impl::sandboxes(bool all) {
 
 // How long the sandbox process may take to say what is left of its time. It answers from its loop.
 static constexpr milliseconds kStatusLimit{1'000};
+static constexpr size_t kMaxComplaint = 1024;
 
 api::Sandbox Daemon::Impl::sandbox(const std::string& name) {
   if (auto gone = departed(name)) return *gone;
   const Record record = snapshot(find(name));
   api::Sandbox out = shown(record);
+  add_status(out, record);
+  return out;
+}
+
+// What its process knows and the record does not.
+void Daemon::Impl::add_status(api::Sandbox& out, const Record& record) {
   const api::Limits& limits = record.spec.limits;
-  if (record.state != SandboxState::Running || (limits.ttl_ms == 0 && limits.idle_timeout_ms == 0))
-    return out;
+  if (record.state != SandboxState::Running ||
+      (limits.ttl_ms == 0 && limits.idle_timeout_ms == 0 && !record.spec.network.enabled))
+    return;
   try {
     const auto status = control(record).status(kStatusLimit);
+    out.network_missing = printable(status.network_missing, kMaxComplaint);
     out.ttl_left_ms = status.ttl_left_ms;
     out.idle_left_ms = status.idle_left_ms;
   } catch (const Error& error) {
     // It is about to end, or stuck: what is left is not known, the rest is.
     log_.debug("no status of a sandbox", {{"name", record.name()}, {"why", error.message()}});
   }
-  return out;
 }
 
 api::Sandbox Daemon::Impl::wait(const std::string& name, const api::WaitRequest& request) {

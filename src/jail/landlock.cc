@@ -23,7 +23,8 @@ static constexpr uint64_t kFileAccess1 = (1 << 13) - 1;
 static constexpr uint64_t kRefer = 1 << 13;      // ABI 2
 static constexpr uint64_t kTruncate = 1 << 14;   // ABI 3
 static constexpr uint64_t kIoctl = 1 << 15;      // ABI 5
-static constexpr uint64_t kTcp = 3;              // bind and connect, ABI 4
+static constexpr uint64_t kBindTcp = 1;          // ABI 4
+static constexpr uint64_t kConnectTcp = 2;       // ABI 4
 static constexpr uint64_t kAbstractSockets = 1;  // ABI 6
 static constexpr uint64_t kSignals = 2;          // ABI 6
 
@@ -51,13 +52,13 @@ static void allow_below(int directory, uint64_t access, int ruleset) {
 }
 
 bool restrict_by_landlock(std::span<const int> writable, std::span<const int> appendable,
-                          bool scope_signals) {
+                          bool scope_signals, bool refuse_dials) {
   const int abi = landlock_abi();
   if (abi == 0) return false;
   RulesetAttributes attributes{};
   attributes.file_access =
       kFileAccess1 | (abi >= 2 ? kRefer : 0) | (abi >= 3 ? kTruncate : 0) | (abi >= 5 ? kIoctl : 0);
-  attributes.network = abi >= 4 ? kTcp : 0;
+  attributes.network = abi >= 4 ? kBindTcp | (refuse_dials ? kConnectTcp : 0) : 0;
   attributes.scoped = abi >= 6 ? kAbstractSockets | (scope_signals ? kSignals : 0) : 0;
   const sys::Fd ruleset(static_cast<int>(
       sys::check(::syscall(SYS_landlock_create_ruleset, &attributes, attribute_size(abi), 0),

@@ -11,9 +11,9 @@ int landlock_abi();
 
 // Everything that the ABI knows is refused, except making, writing and removing files below the
 // open directories `writable`, and making and writing them below `appendable`. `scope_signals`:
-// signals reach only processes started afterwards. False where the kernel has no Landlock. Needs
-// no_new_privs.
+// signals reach only processes started afterwards. `refuse_dials`: no TCP connections. False where
+// the kernel has no Landlock. Needs no_new_privs.
 bool restrict_by_landlock(std::span<const int> writable, std::span<const int> appendable,
-                          bool scope_signals);
+                          bool scope_signals, bool refuse_dials);
 
 }

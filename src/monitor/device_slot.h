@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "mvm/memory/guest_memory.h"
@@ -45,6 +46,14 @@ class DeviceSlot : public virtio::Signals {
   template <typename Body>
   decltype(auto) with_lock(Body&& body) {
     const std::lock_guard lock(mutex_);
+    const Settle settle{transport_};
+    return std::forward<Body>(body)();
+  }
+  // The same, if a driver runs the device; nothing otherwise.
+  template <typename Body>
+  auto while_running(Body&& body) -> std::optional<decltype(body())> {
+    const std::lock_guard lock(mutex_);
+    if (!transport_.running()) return std::nullopt;
     const Settle settle{transport_};
     return std::forward<Body>(body)();
   }

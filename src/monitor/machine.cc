@@ -77,7 +77,12 @@ Machine::Machine(loop::Loop& loop, const proto::MonitorConfig& config, MonitorFd
                                   }));
   serve_on_loop(add_device(rng_));
   balloon_.attach(add_device(balloon_.device()));
-  serve_on_loop(add_device(console_));
+  console_slot_ = &add_device(console_);
+  serve_on_loop(*console_slot_);
+  if (config.nic) {
+    nic_.emplace(take(fds, MonitorFd::Tap), *config.nic);
+    nic_->attach(add_device(nic_->device()));
+  }
   if (config.serial) vm_.add_irqfd(serial_interrupt_.get(), layout::kSerialGsi);
 
   std::vector<kvm::MmioDevice> described;
@@ -150,16 +155,17 @@ void Machine::make_vcpus(const proto::MonitorConfig& config, const kvm::Vcpu::En
 
 void Machine::start() {
   for (const auto& disk : disks_) start_disk(*disk);
+  if (nic_) nic_->start(confined_to("mvm-net", net_thread_syscalls));
   for (const auto& vcpu : vcpus_)
     threads_.emplace_back([this, each = vcpu.get()] { run_vcpu(*each); });
 }
 
+ThreadStart Machine::confined_to(const char* name, std::vector<jail::Rule> (*rules)()) {
+  return {.confine = [name, rules] { jail::confine_thread(name, rules()); },
+          .on_failure = [this](const std::string& why) { end(EndCause::Failed, why); }};
+}
+
 void Machine::start_disk(Disk& disk) {
-  const auto confined_to = [this](const char* name, std::vector<jail::Rule> (*rules)()) {
-    return ThreadStart{
-        .confine = [name, rules] { jail::confine_thread(name, rules()); },
-        .on_failure = [this](const std::string& why) { end(EndCause::Failed, why); }};
-  };
   disk.start(confined_to("mvm-disk", disk_thread_syscalls),
              confined_to("mvm-disk-worker", disk_worker_syscalls));
 }
@@ -287,7 +293,7 @@ void Machine::end(EndCause cause, std::string detail) {
 
 void Machine::flush_console() {
   // What the guest has queued for the console and not kicked for yet, or kicked for this moment.
-  slots_.back()->serve(virtio::Console::kTransmitQueue);
+  console_slot_->serve(virtio::Console::kTransmitQueue);
   log_.flush();
 }
 

@@ -4,6 +4,7 @@
 //   loop thread      vsock, console, entropy, control; ends the machine
 //   a thread a vCPU  KVM_RUN; register accesses of every device
 //   a thread a disk  block requests, so that a slow disk holds up nothing else (disk.h)
+//   the card's       frames between the guest and its TAP (nic.h)
 
 #include <array>
 #include <atomic>
@@ -11,10 +12,12 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "mvm/jail/seccomp.h"
 #include "mvm/kvm/kvm.h"
 #include "mvm/kvm/loader.h"
 #include "mvm/kvm/serial.h"
@@ -29,6 +32,7 @@
 #include "disk.h"
 #include "entropy.h"
 #include "host_streams.h"
+#include "nic.h"
 
 namespace mvm::monitor {
 
@@ -80,6 +84,7 @@ class Machine {
   void serve_on_loop(DeviceSlot& slot);
   void make_vcpus(const proto::MonitorConfig& config, const kvm::Vcpu::Entry& entry);
   void run_vcpu(VcpuThread& thread) noexcept;
+  ThreadStart confined_to(const char* name, std::vector<jail::Rule> (*rules)());
   void start_disk(Disk& disk);
   void apply_kept_writes();
   void write_mmio(uint64_t address, ByteView data) noexcept;
@@ -108,7 +113,9 @@ class Machine {
   virtio::Vsock vsock_;
   MemoryBalloon balloon_;
   std::vector<std::unique_ptr<Disk>> disks_;
+  std::optional<Nic> nic_;
   std::vector<std::unique_ptr<DeviceSlot>> slots_;
+  DeviceSlot* console_slot_ = nullptr;
   std::vector<loop::Watch> watches_;
   sys::Fd serial_interrupt_;
   std::mutex serial_mutex_;

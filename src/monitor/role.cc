@@ -150,10 +150,11 @@ static void run_jailed(sys::Fd socket, jail::Isolation isolation) {
   if (!message || message->data.empty())
     throw Error(Kind::Invalid, "mvm monitor is started by mvm sandbox");
   const auto config = proto::MonitorConfig::decode(message->data);
-  if (!config || message->fds.size() != kFdCount)
+  const size_t expected = config && config->nic ? kFdCount : kFdCount - 1;
+  if (!config || message->fds.size() != expected)
     throw Error(Kind::Invalid, "the monitor's configuration does not decode");
   MonitorFds fds;
-  for (size_t i = 0; i < kFdCount; ++i) fds.at(i) = std::move(message->fds.at(i));
+  for (size_t i = 0; i < expected; ++i) fds.at(i) = std::move(message->fds.at(i));
   jail::give_up_rights({.limits = limits_of(*config, fds), .writable = {}});
   run(std::move(socket), *config, std::move(fds));
 }

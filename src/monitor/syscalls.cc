@@ -1,6 +1,8 @@
 #include "syscalls.h"
 
 #include <fcntl.h>
+#include <linux/if_tun.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
@@ -65,6 +67,19 @@ std::vector<jail::Rule> vcpu_thread_syscalls() {
        "gives back space of the console log",
        {FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE},
        1},
+  };
+  add_common(rules);
+  return rules;
+}
+
+std::vector<jail::Rule> net_thread_syscalls() {
+  std::vector<jail::Rule> rules = {
+      {__NR_ppoll, "waits for a kick or a frame"},
+      {__NR_read, "takes kicks (eventfd)"},
+      {__NR_write, "interrupts (eventfd), kicks"},
+      {__NR_readv, "a frame from the TAP into guest memory"},
+      {__NR_writev, "a frame of the guest's to the TAP"},
+      {__NR_ioctl, "the offloads that the driver takes", {TUNSETOFFLOAD}, 1},
   };
   add_common(rules);
   return rules;

@@ -10,6 +10,7 @@ namespace mvm::monitor {
 
 std::vector<jail::Rule> loop_thread_syscalls();
 std::vector<jail::Rule> vcpu_thread_syscalls();
+std::vector<jail::Rule> net_thread_syscalls();
 std::vector<jail::Rule> disk_thread_syscalls();
 // A worker of a disk's engine, where io_uring is not to be had.
 std::vector<jail::Rule> disk_worker_syscalls();

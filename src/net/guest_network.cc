@@ -1,5 +1,3 @@
-#include "mvm/net/guest_network.h"
-
 #include <cerrno>
 #include <csignal>
 #include <string>
@@ -14,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "mvm/net/maker.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
@@ -138,26 +137,45 @@ GuestNetwork build(const GuestAddresses& addresses, unsigned mtu) {
 
 }
 
-GuestNetwork make_guest_network(const GuestAddresses& addresses, unsigned mtu) {
+GuestNetworkMaker::GuestNetworkMaker(const GuestAddresses& addresses, unsigned mtu) {
   MVM_ASSERT(mtu >= kMinMtu && mtu <= kMaxMtu);
   const Owner owner{::geteuid(), ::getegid()};
   auto [ours, theirs] = sys::socket_pair(sys::SocketType::SeqPacket);
-  // fork(), with namespaces.
-  const long child = ::syscall(SYS_clone, CLONE_NEWUSER | CLONE_NEWNET | SIGCHLD, nullptr, nullptr,
-                               nullptr, nullptr);
+  // fork(), with namespaces. The mounts are for a caller that leaves the host's files meanwhile.
+  const long child = ::syscall(SYS_clone, CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWNS | SIGCHLD,
+                               nullptr, nullptr, nullptr, nullptr);
   if (child < 0) unsupported("making a network namespace: " + sys::errno_text(errno));
   if (child == 0) run_child(theirs.get(), owner, addresses, mtu);
-  theirs.reset();
-  auto message = sys::receive_message(ours.get(), kMaxComplaint);
-  int status = 0;
-  while (::waitpid(static_cast<pid_t>(child), &status, 0) < 0 && errno == EINTR) {
+  channel_ = std::move(ours);
+  child_ = static_cast<pid_t>(child);
+}
+
+static void reap(pid_t child) {
+  siginfo_t info{};
+  while (::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED) < 0 && errno == EINTR) {
   }
+}
+
+GuestNetworkMaker::~GuestNetworkMaker() {
+  if (child_ < 0) return;
+  ::kill(child_, SIGKILL);
+  reap(child_);
+}
+
+GuestNetwork GuestNetworkMaker::take() {
+  auto message = sys::receive_message(channel_.get(), kMaxComplaint);
+  channel_.reset();
+  reap(std::exchange(child_, -1));
   if (!message || message->data.empty()) unsupported("its maker died");
   if (as_text(message->data) != "ok" || message->fds.size() != 6)
     unsupported(std::string(as_text(message->data)));
   auto& fds = message->fds;
   return {std::move(fds[0]), std::move(fds[1]), std::move(fds[2]),
           std::move(fds[3]), std::move(fds[4]), std::move(fds[5])};
+}
+
+GuestNetwork make_guest_network(const GuestAddresses& addresses, unsigned mtu) {
+  return GuestNetworkMaker(addresses, mtu).take();
 }
 
 }

@@ -271,30 +271,37 @@ void NftBatch::clear_set(std::string_view set) {
 }
 
 // The kernel answers with an error for each message it does not like, and with none when it likes
-// them all; so the last one asks for an answer.
+// them all; so the last one asks for an answer. (Not the end of the batch: kernels before 6.10 do
+// not acknowledge that.) All answers are there when send(2) returns, and all are taken: one that
+// stayed would be read as the answer to the next batch.
 void NftBatch::commit(int netlink, std::string_view doing) {
-  finish();
-  boundary(NFNL_MSG_BATCH_END);
-  auto* last =
-      reinterpret_cast<nlmsghdr*>(bytes_.data() + bytes_.size() - NLMSG_LENGTH(sizeof(nfgenmsg)));
+  MVM_ASSERT(message_);
+  nlmsghdr* last = nlmsg_hdr(message_.get());
   last->nlmsg_flags |= NLM_F_ACK;
   const uint32_t last_sequence = last->nlmsg_seq;
+  finish();
+  boundary(NFNL_MSG_BATCH_END);
   if (::send(netlink, bytes_.data(), bytes_.size(), 0) < 0) throw SystemError(errno, doing);
 
   alignas(nlmsghdr) std::array<std::byte, 16 * 1024> buffer;
+  int failure = 0;
+  bool answered = false;
   while (true) {
-    const ssize_t got = ::recv(netlink, buffer.data(), buffer.size(), 0);
+    const ssize_t got = ::recv(netlink, buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) break;
     if (got < 0) throw SystemError(errno, doing);
     auto left = static_cast<int>(got);
     for (auto* header = reinterpret_cast<nlmsghdr*>(buffer.data()); nlmsg_ok(header, left);
          header = nlmsg_next(header, &left)) {
       if (header->nlmsg_type != NLMSG_ERROR) continue;
-      const auto* error = static_cast<const nlmsgerr*>(nlmsg_data(header));
-      if (error->error != 0) throw SystemError(-error->error, doing);
-      if (header->nlmsg_seq == last_sequence) return;
+      const int error = static_cast<const nlmsgerr*>(nlmsg_data(header))->error;
+      if (failure == 0) failure = -error;
+      if (header->nlmsg_seq == last_sequence) answered = true;
     }
   }
+  if (failure != 0) throw SystemError(failure, doing);
+  if (!answered) throw Error(Kind::Internal, std::string(doing) + ": the kernel gave no answer");
 }
 
 }

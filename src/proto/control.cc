@@ -265,6 +265,7 @@ Bytes SandboxStatus::encode() const {
     map.unsigned_integer("started_unix_ms", started_unix_ms);
     if (ttl_left_ms) map.unsigned_integer("ttl_left_ms", *ttl_left_ms);
     if (idle_left_ms) map.unsigned_integer("idle_left_ms", *idle_left_ms);
+    if (!network_missing.empty()) map.string("network_missing", network_missing);
     if (end) {
       map.field("end");
       write_end(out, *end);
@@ -293,6 +294,8 @@ std::optional<SandboxStatus> SandboxStatus::decode(ByteView item) noexcept {
       status.ttl_left_ms = in.unsigned_integer();
     } else if (field.is("idle_left_ms")) {
       status.idle_left_ms = in.unsigned_integer();
+    } else if (field.is("network_missing")) {
+      status.network_missing = in.string(kMaxMessage);
     } else if (field.is("end")) {
       status.end = read_end(in);
     } else {

@@ -1,12 +1,62 @@
 #include "mvm/proto/monitor.h"
 
+#include <algorithm>
+
 #include "mvm/proto/cbor.h"
+#include "mvm/proto/network.h"
 
 namespace mvm::proto {
 
 static constexpr size_t kMaxText = 4096;
 static constexpr size_t kMaxCounters = 256;
 static constexpr uint64_t kLeastMemory = uint64_t{1} << 20;
+
+static std::string_view as_string(std::span<const uint8_t> bytes) {
+  return as_text(std::as_bytes(bytes));
+}
+
+template <size_t Size>
+static std::array<uint8_t, Size> read_bytes(CborReader& in) {
+  std::array<uint8_t, Size> bytes{};
+  const std::string_view text = in.string(Size);
+  if (text.size() != Size) {
+    in.fail();
+  } else {
+    std::ranges::transform(text, bytes.begin(), [](char c) { return static_cast<uint8_t>(c); });
+  }
+  return bytes;
+}
+
+static void write_nic(CborWriter out, const MonitorNic& nic) {
+  Bytes bytes;
+  {
+    MapWriter map(bytes);
+    map.string("mac", as_string(nic.mac));
+    map.string("v4", as_string(nic.v4.bytes()));
+    map.string("v6", as_string(nic.v6.bytes()));
+    map.unsigned_integer("mtu", nic.mtu);
+  }
+  out.raw(bytes);
+}
+
+static MonitorNic read_nic(CborReader& in) {
+  MonitorNic nic;
+  for (Fields field(in); field.next();) {
+    if (field.is("mac")) {
+      nic.mac = read_bytes<6>(in);
+    } else if (field.is("v4")) {
+      nic.v4 = IpAddress(read_bytes<4>(in));
+    } else if (field.is("v6")) {
+      nic.v6 = IpAddress(read_bytes<16>(in));
+    } else if (field.is("mtu")) {
+      nic.mtu = static_cast<uint16_t>(in.unsigned_integer(kMaxMtu));
+    } else {
+      field.skip();
+    }
+  }
+  if (nic.mtu < kMinMtu) in.fail();
+  return nic;
+}
 
 Bytes MonitorConfig::encode() const {
   Bytes out;
@@ -19,6 +69,7 @@ Bytes MonitorConfig::encode() const {
     map.boolean("serial", serial);
     map.unsigned_integer("disk_bandwidth", disk_bandwidth);
     map.unsigned_integer("disk_iops", disk_iops);
+    if (nic) write_nic(map.field("nic"), *nic);
   }
   return out;
 }
@@ -41,6 +92,8 @@ std::optional<MonitorConfig> MonitorConfig::decode(ByteView data) {
       config.disk_bandwidth = in.unsigned_integer();
     } else if (field.is("disk_iops")) {
       config.disk_iops = in.unsigned_integer();
+    } else if (field.is("nic")) {
+      config.nic = read_nic(in);
     } else {
       field.skip();
     }

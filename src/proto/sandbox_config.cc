@@ -91,6 +91,7 @@ Bytes SandboxConfig::encode() const {
     map.unsigned_integer("idle_timeout_ms", idle_timeout_ms);
     map.field("audit");
     encode_audit(out, audit);
+    if (network) map.field("network").raw(network->encode());
   }
   return out;
 }
@@ -149,6 +150,9 @@ std::optional<SandboxConfig> SandboxConfig::decode(ByteView data) {
       config.idle_timeout_ms = in.unsigned_integer(kMaxMilliseconds);
     } else if (field.is("audit")) {
       config.audit = decode_audit(in);
+    } else if (field.is("network")) {
+      config.network = NetworkConfig::decode(in.skip());
+      if (!config.network) in.fail();
     } else {
       field.skip();
     }

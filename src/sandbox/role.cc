@@ -22,6 +22,8 @@ namespace mvm::sandbox {
 
 // Clients (256), streams between guest and host sockets (1024), and a few of its own.
 static constexpr uint64_t kMaxFiles = 2'048;
+// Two sockets a flow of the guest's, and what carries bytes between them.
+static constexpr uint64_t kFlowFiles = 16'384;
 // Records, and lines of the daemon's log, which may be long already.
 static constexpr uint64_t kMaxFileSize = 256 << 20;
 static constexpr size_t kFdCount = static_cast<size_t>(proto::SandboxFd::Count);
@@ -41,17 +43,19 @@ static void shut_in(Sandbox& sandbox, jail::Isolation isolation, int failure_rec
   const auto [data, runtime, audit] = sandbox.directories();
   jail::leave_file_system(isolation, std::array{data, runtime, failure_record, audit});
   sys::check(::fchdir(runtime), "entering the runtime directory");
-  jail::give_up_rights({.limits = {.files = kMaxFiles,
+  jail::give_up_rights({.limits = {.files = kMaxFiles + (sandbox.has_network() ? kFlowFiles : 0),
                                    .file_size = kMaxFileSize,
                                    .locked = 0,
                                    .processes = {}},  // see below
                         .writable = std::array{data, failure_record},
                         .appendable = std::array{audit},
-                        .signals_children = true});
+                        .signals_children = true,
+                        .dials = sandbox.has_network()});
+  sandbox.open_network();
   sandbox.start_audit();
   // The monitor was its only child, and the log's thread its only one.
   jail::forbid_processes();
-  jail::confine_thread("mvm-sandbox", sandbox_syscalls());
+  jail::confine_thread("mvm-sandbox", sandbox_syscalls(sandbox.has_network()));
 }
 
 int run_sandbox(jail::Isolation isolation) {

@@ -23,6 +23,7 @@
 #include "exit_record.h"
 #include "monitor_link.h"
 #include "mux.h"
+#include "network.h"
 #include "vsock_bridge.h"
 #include "watchdog.h"
 
@@ -61,12 +62,13 @@ static std::string_view state_name(State state) {
 // Short and quiet: every character printed at boot costs exits. noreplace-smp: a kernel with one
 // CPU would rewrite its thousands of lock prefixes at every boot, which takes longer than they ever
 // cost. The rest is settings of the agent.
-static std::string kernel_command_line(const proto::SandboxConfig& config) {
+static std::string kernel_command_line(const proto::SandboxConfig& config,
+                                       const std::string& network) {
   std::string line = "console=" + config.kernel_console +
                      " quiet panic=-1 reboot=k pci=off tsc=reliable no_timer_check noreplace-smp "
                      "random.trust_cpu=on dummy.numdummies=0"
                      " mvm.root=/dev/vda mvm.overlay=/dev/vdb mvm.hostname=" +
-                     config.hostname;
+                     config.hostname + network;
   if (config.profile != proto::Profile::Dev)
     line += " mvm.profile=" + std::string(proto::profile_name(config.profile));
   if (config.kernel_console != "ttyS0") line += " 8250.nr_uarts=0";
@@ -93,6 +95,8 @@ static bool is_out_of_memory(std::string_view panic) {
 class Sandbox::Impl {
  public:
   Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fds, jail::Isolation isolation);
+  bool has_network() const { return config_.network.has_value(); }
+  void open_network() { network_.open(*loop_); }
   void run_machine();
   std::array<int, 3> directories() const {
     return {data_.get(), vsock_.directory(), audit_.directory()};
@@ -123,6 +127,7 @@ class Sandbox::Impl {
   loop::Loop* loop_;
   proto::SandboxConfig config_;
   AuditTrail audit_;
+  Network network_;  // begins at once: it is made while the rest is
   sys::Fd control_;
   sys::Fd data_;
   // What the monitor is to be handed, and then nobody here holds any more.
@@ -163,6 +168,7 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fd
              [](const std::optional<audit::Failure>&) {
                // Commands are refused one by one; whoever admits traffic stops here.
              }),
+      network_(config_.network, config_.name),
       control_(std::move(take(fds, proto::SandboxFd::Control))),
       data_(std::move(take(fds, proto::SandboxFd::Data))),
       mux_(loop, config_,
@@ -240,7 +246,8 @@ void Sandbox::Impl::run_machine() {
   machine.disk_bandwidth = config_.disk_bandwidth;
   machine.disk_iops = config_.disk_iops;
   machine.huge_pages = config_.huge_pages;
-  machine.cmdline = kernel_command_line(config_);
+  machine.cmdline = kernel_command_line(config_, network_.guest_settings());
+  machine.nic = network_.card();
   machine.serial = config_.kernel_console == "ttyS0";
   std::array<int, static_cast<size_t>(proto::MonitorFd::Count)> passed{};
   const auto pass = [&](proto::MonitorFd which, const sys::Fd& fd) {
@@ -252,7 +259,9 @@ void Sandbox::Impl::run_machine() {
   pass(proto::MonitorFd::Initramfs, take(machine_fds_, proto::SandboxFd::Initramfs));
   pass(proto::MonitorFd::Root, take(machine_fds_, proto::SandboxFd::Root));
   pass(proto::MonitorFd::Overlay, take(machine_fds_, proto::SandboxFd::Overlay));
-  monitor_->release(machine, passed);
+  const sys::Fd tap = network_.take_tap();
+  pass(proto::MonitorFd::Tap, tap);
+  monitor_->release(machine, std::span(passed).first(passed.size() - (machine.nic ? 0 : 1)));
   kvm_.reset();
   machine_fds_ = {};
 }
@@ -320,6 +329,7 @@ proto::SandboxStatus Sandbox::Impl::status() const {
   if (config_.idle_timeout_ms != 0)
     status.idle_left_ms = idle_deadline_ ? left_of(config_.idle_timeout_ms, now - idle_since_)
                                          : config_.idle_timeout_ms;
+  status.network_missing = network_.missing();
   status.end = end_;
   return status;
 }
@@ -523,6 +533,8 @@ void Sandbox::Impl::finish(const SandboxEnd& end) {
 Sandbox::Sandbox(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fds,
                  jail::Isolation isolation)
     : impl_(std::make_unique<Impl>(loop, std::move(config), std::move(fds), isolation)) {}
+bool Sandbox::has_network() const { return impl_->has_network(); }
+void Sandbox::open_network() { impl_->open_network(); }
 void Sandbox::run_machine() { impl_->run_machine(); }
 void Sandbox::start_audit() { impl_->start_audit(); }
 std::array<int, 3> Sandbox::directories() const { return impl_->directories(); }

@@ -1,14 +1,38 @@
 #include "syscalls.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
 namespace mvm::sandbox {
 
-std::vector<jail::Rule> sandbox_syscalls() {
-  return {
+// What carries the guest's connections besides: sockets to other machines, and what is spliced
+// between those and the guest's.
+static void add_network(std::vector<jail::Rule>& rules) {
+  const std::vector<jail::Rule> network = {
+      {__NR_socket, "a connection for the guest, a query to a resolver", {AF_INET, AF_INET6}, 0},
+      {__NR_getsockopt, "how a connection attempt went", {SO_ERROR}, 2},
+      {__NR_setsockopt,
+       "delays, keep-alive, the reset at a connection's end, how much wakes us",
+       {TCP_NODELAY, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, SO_KEEPALIVE, SO_LINGER,
+        SO_RCVLOWAT},
+       2},
+      {__NR_getsockname, "where the guest wanted to go"},
+      {__NR_pipe2, "for bytes on their way", {O_NONBLOCK | O_CLOEXEC}, 1},
+      {__NR_fcntl, "how many of them", {F_SETPIPE_SZ}, 1},
+      {__NR_splice, "bytes between two sockets"},
+      {__NR_shutdown, "half-close"},
+      {__NR_eventfd2, "a descriptor held in reserve"},
+      {__NR_getrandom, "numbers of queries"},
+  };
+  rules.insert(rules.end(), network.begin(), network.end());
+}
+
+std::vector<jail::Rule> sandbox_syscalls(bool has_network) {
+  std::vector<jail::Rule> rules = {
       {__NR_epoll_wait, "the loop"},
       {__NR_read, "frames of clients and of the agent; the loop's eventfd"},
       {__NR_sendto, "frames to clients and to the agent"},
@@ -50,6 +74,8 @@ std::vector<jail::Rule> sandbox_syscalls() {
       {__NR_tgkill, "abort()"},
       {__NR_exit_group, "ends"},
   };
+  if (has_network) add_network(rules);
+  return rules;
 }
 
 std::vector<jail::Rule> audit_syscalls() {

@@ -15,6 +15,7 @@
 
 #include "mvm/base/error.h"
 #include "mvm/proto/end.h"
+#include "mvm/proto/network.h"
 
 namespace mvm::api {
 
@@ -71,6 +72,7 @@ struct SandboxSpec {
   bool wait = true;        // answer when commands can run, not when the process was started
   uint64_t boot_timeout_ms = 60'000;
   Limits limits;
+  proto::NetworkConfig network;
   bool operator==(const SandboxSpec&) const = default;
 };
 
@@ -130,6 +132,9 @@ struct Sandbox {
   std::string control_socket;
   std::string console_log;
   std::optional<MemoryUse> memory_use;  // `mvm inspect` of a running one adds it
+  proto::NetworkConfig network;
+  // Why it runs without a network although one was asked for; empty when nothing is amiss.
+  std::string network_missing;
   bool operator==(const Sandbox&) const = default;
 };
 

@@ -17,6 +17,8 @@ int init(Context& context, const Arguments& arguments);
 int config_validate(Context& context, const Arguments& arguments);
 int config_show(Context& context, const Arguments& arguments);
 
+int policy_explain(Context& context, const ExplainOptions& options, const Arguments& arguments);
+
 // ---- sandboxes -------------------------------------------------------------------------------
 int up(Context& context, const UpOptions& options);
 int ps(Context& context, const Arguments& arguments);

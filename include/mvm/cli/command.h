@@ -51,6 +51,7 @@ enum class Verb {
   Daemon,
   DaemonStatus,
   DaemonStop,
+  PolicyExplain,
   Doctor,
   Completion,
   Version,

@@ -64,6 +64,14 @@ struct RunOptions {
 };
 RunOptions run_options(const Arguments& arguments, const Variable& variable);
 
+struct ExplainOptions {
+  config::Settings flags;               // the network's
+  std::optional<std::string> manifest;  // -f
+  bool json = false;
+  bool operator==(const ExplainOptions&) const = default;
+};
+ExplainOptions explain_options(const Arguments& arguments);
+
 struct CopyOptions {
   enum class Direction { Into, OutOf };
   Direction direction = Direction::Into;

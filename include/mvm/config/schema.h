@@ -22,11 +22,15 @@ enum class Type {
   Size,       // "768M"; kept in bytes
   Duration,   // "1m30s"; kept in milliseconds
   TextTable,  // a table of NAME = "text"
+  TextList,   // an array of strings
+  Routes,     // an array of tables: [[network.routes]]
 };
 
 using Target =
     std::variant<std::optional<std::string> Settings::*, std::optional<uint64_t> Settings::*,
-                 std::optional<bool> Settings::*, std::map<std::string, std::string> Settings::*>;
+                 std::optional<bool> Settings::*, std::map<std::string, std::string> Settings::*,
+                 std::vector<std::string> Settings::*,
+                 std::vector<proto::NetworkRoute> Settings::*>;
 
 struct Key {
   std::string_view table;  // "" for the top level
@@ -38,7 +42,8 @@ struct Key {
   uint64_t minimum;           // of numbers, in the unit they are kept in
   uint64_t maximum;
   uint64_t multiple;  // of numbers: must divide the value; 1 when any will do
-  // The complaint about a text (or about one entry's name and value of a TextTable), or nothing.
+  // The complaint about a text (or about one entry's name and value of a TextTable, or one text of
+  // a TextList), or nothing.
   std::optional<std::string> (*check)(std::string_view name, std::string_view value);
   std::string_view flag;         // how `mvm up` spells it, "" when it does not
   std::string_view environment;  // the variable that sets it, "" when there is none
@@ -71,6 +76,7 @@ std::span<const LaterKey> later_keys();
 
 // Sets one setting from text, as a variable or a flag gives it. Returns the complaint, without the
 // place: "must be from 1 to 32, not 0".
+// To a TextList it adds one text.
 std::optional<std::string> set_from_text(const Key& key, std::string_view text, Settings& settings);
 
 // The value as it is written in a manifest (`"768M"`, `true`), or nothing when it is not set.

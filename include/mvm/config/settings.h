@@ -5,6 +5,9 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
+
+#include "mvm/proto/network.h"
 
 namespace mvm::config {
 
@@ -34,6 +37,16 @@ struct Settings {
   std::optional<uint64_t> ttl_ms;
   std::optional<uint64_t> idle_timeout_ms;
   std::optional<uint64_t> retention_ms;
+  // The network. Lists of several sources add up.
+  std::optional<bool> network_enabled;
+  std::optional<std::string> network_preset;
+  std::optional<std::string> network_mode;
+  std::optional<uint64_t> network_mtu;
+  std::vector<std::string> allow_hosts;
+  std::vector<std::string> allow_cidr;
+  std::vector<std::string> allow_endpoints;
+  std::vector<std::string> resolvers;
+  std::vector<proto::NetworkRoute> routes;
   std::map<std::string, std::string> env;
   std::map<std::string, std::string> labels;
   bool operator==(const Settings&) const = default;

@@ -71,6 +71,8 @@ struct Rights {
   std::span<const int> appendable;
   // May it signal processes that it started before? (Landlock would refuse that from ABI 6.)
   bool signals_children = false;
+  // May it open TCP connections to other machines? (Landlock refuses that from ABI 4.)
+  bool dials = false;
 };
 // Before: stage 2, one thread, everything opened. After: no capability in any set and none to be
 // had by exec; no_new_privs; no core dump, not dumpable; the limits hold and cannot be raised;

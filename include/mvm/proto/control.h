@@ -130,6 +130,8 @@ struct SandboxStatus {
   std::optional<uint64_t> ttl_left_ms;
   // The same of the time without use. While it is used, all of it.
   std::optional<uint64_t> idle_left_ms;
+  // Why it has no network although one was asked for; empty when nothing is amiss.
+  std::string network_missing;
   std::optional<SandboxEnd> end;
   bool operator==(const SandboxStatus&) const = default;
 

@@ -4,6 +4,7 @@
 // of MonitorFd; then requests one way and events the other. The monitor touches guest memory, so
 // the sandbox process treats every event as hostile.
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "mvm/base/bytes.h"
+#include "mvm/base/ip.h"
 #include "mvm/proto/memory_use.h"
 
 namespace mvm::proto {
@@ -24,7 +26,17 @@ enum class MonitorFd : size_t {
   Initramfs,
   Root,     // first disk, read-only
   Overlay,  // second disk, writable
+  Tap,      // the guest's link; there only when the configuration has a network card
   Count,
+};
+
+// The guest's network card: whose frames it may send.
+struct MonitorNic {
+  std::array<uint8_t, 6> mac{};
+  IpAddress v4;
+  IpAddress v6 = IpAddress(IpAddress::V6{});
+  uint16_t mtu = 1500;  // 1280 to 65520
+  bool operator==(const MonitorNic&) const = default;
 };
 
 inline constexpr uint32_t kMaxMachineCpus = 32;
@@ -38,6 +50,7 @@ struct MonitorConfig {
   // For each disk; 0 is no limit.
   uint64_t disk_bandwidth = 0;  // bytes a second, read and written together
   uint64_t disk_iops = 0;       // requests a second
+  std::optional<MonitorNic> nic;
 
   Bytes encode() const;
   static std::optional<MonitorConfig> decode(ByteView data);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "mvm/base/bytes.h"
+#include "mvm/proto/network.h"
 #include "mvm/proto/profile.h"
 
 namespace mvm::proto {
@@ -78,6 +79,7 @@ struct SandboxConfig {
   uint64_t ttl_ms = 0;
   uint64_t idle_timeout_ms = 0;
   AuditConfig audit;
+  std::optional<NetworkConfig> network;  // nothing: no network card
 
   Bytes encode() const;
   static std::optional<SandboxConfig> decode(ByteView data);

@@ -31,6 +31,11 @@ class Sandbox {
   std::array<int, 3> directories() const;
   // Once, between stages 3 and 4 of the jail: its audit log gets its thread.
   void start_audit();
+  // Whether its guest is to have a network, whose connections this process opens.
+  bool has_network() const;
+  // Once, between stages 3 and 4 of the jail: takes over the guest's network, as far as there is
+  // one. Throws Error when there is none although rules were asked for.
+  void open_network();
   // Once, when this process is jailed: the monitor gets its configuration, and the guest runs.
   void run_machine();
 

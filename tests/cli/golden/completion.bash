@@ -33,6 +33,9 @@ _mvm() {
     kernel) if [[ $COMP_CWORD -eq 2 && $current != -* ]]; then
         COMPREPLY=($(compgen -W 'import ls rm' -- "$current")); return
       fi;;
+    policy) if [[ $COMP_CWORD -eq 2 && $current != -* ]]; then
+        COMPREPLY=($(compgen -W 'explain' -- "$current")); return
+      fi;;
   esac
   case "$command" in audit|config|daemon|fs|image|kernel) [[ ${COMP_WORDS[2]} == -* ]] || command+=" ${COMP_WORDS[2]}";; esac
   case "$previous" in
@@ -43,8 +46,8 @@ _mvm() {
   esac
   case "$command" in
     'init') flags='--image --force --help' offer=nothing;;
-    'up') flags='--file --image --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --idle-timeout --retention --wall-clock --pids-limit --output-limit --env --env-file --workdir --user --rm --name --quiet --json --help' offer=sandboxes;;
-    'run') flags='--interactive --tty --timeout --max-output --rlimit --memory-limit --pids-limit --cpu-limit --group-add --env --env-file --workdir --user --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --name --rm --quiet --json --help' offer=images;;
+    'up') flags='--file --image --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --allow-host --allow-cidr --allow-endpoint --idle-timeout --retention --wall-clock --pids-limit --output-limit --env --env-file --workdir --user --rm --name --quiet --json --help' offer=sandboxes;;
+    'run') flags='--interactive --tty --timeout --max-output --rlimit --memory-limit --pids-limit --cpu-limit --group-add --env --env-file --workdir --user --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --allow-host --allow-cidr --allow-endpoint --name --rm --quiet --json --help' offer=images;;
     'exec') flags='--interactive --tty --timeout --max-output --rlimit --memory-limit --pids-limit --cpu-limit --group-add --detach --env --env-file --workdir --user --name --json --help' offer=sandboxes;;
     'shell') flags='--env --env-file --workdir --user --name --help' offer=sandboxes;;
     'cp') flags='--parents --follow-link --user --quiet --json --help' offer=files;;

@@ -37,7 +37,7 @@ def test_every_thread_has_a_filter_and_no_rights():
         for kind in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
             equal(int(status[kind], 16), 0, f"{where} {kind}")
         seen.add(status["Name"])
-    expect({"mvm-sandbox", "mvm-monitor", "mvm-vcpu", "mvm-disk"} <= seen, f"threads by name: {seen}")
+    expect({"mvm-sandbox", "mvm-monitor", "mvm-vcpu", "mvm-disk", "mvm-net"} <= seen, f"threads by name: {seen}")
 
 
 def test_each_process_is_in_namespaces_of_its_own():
@@ -53,7 +53,7 @@ def test_each_process_is_in_namespaces_of_its_own():
         equal(pathlib.Path(f"/proc/{pid}/uid_map").read_text().split(), own_map, "one user")
 
 
-def test_the_monitor_has_no_network():
+def test_the_monitor_has_no_network_but_the_guests_link():
     lines = pathlib.Path(f"/proc/{pids()['monitor']}/net/dev").read_text().splitlines()[2:]
     equal([line.split(":")[0].strip() for line in lines], ["lo"], "its devices")
     equal(pathlib.Path(f"/proc/{pids()['monitor']}/net/route").read_text().splitlines()[1:], [], "its routes")
@@ -78,11 +78,12 @@ def test_descriptors_are_those_that_are_needed():
         held = descriptors(pid)
         files = {target for target in held.values() if target.startswith("/") and not target.startswith("/dev/null")}
         if role == "monitor":
-            unexpected = {t for t in files if t != "/dev/kvm" and not t.startswith((data, "/memfd:"))}
+            unexpected = {t for t in files if t not in ("/dev/kvm", "/dev/net/tun") and not t.startswith((data, "/memfd:"))}
             expect(any(t.endswith("overlay.img") for t in files), f"the disk is held: {files}")
             expect(not any(t.endswith(("vmlinux", ".cpio")) for t in files), f"the kernel is closed: {files}")
         else:
             expect("/dev/kvm" not in files, "no /dev/kvm")
+            expect("/dev/net/tun" not in files, "no frames of the guest's")
             expect(not any(t.startswith("anon_inode:kvm") for t in held.values()), "no KVM")
             expect(not any(t.endswith((".img", ".erofs", "console.log")) for t in files), f"no disk: {files}")
             # Directories of mounts that belong to no tree show as "/".
@@ -102,7 +103,8 @@ def test_limits():
     for role, pid in pids().items():
         limits = limits_of(pid)
         equal(limits["core"], (0, 0), f"{role} core")
-        expect(0 < limits["files"][1] <= 4096, f"{role} {limits}")
+        # The sandbox process has the guest's connections besides.
+        expect(0 < limits["files"][1] <= (4096 if role == "monitor" else 20_000), f"{role} {limits}")
         expect(0 < limits["size"][1] <= 1 << 40, f"{role} {limits}")
         expect(limits["locked"][1] <= 8 << 20, f"{role} {limits}")
     equal(limits_of(pids()["sandbox"])["processes"], (0, 0), "the sandbox process starts nothing more")

@@ -136,6 +136,7 @@ class FakeDaemon final : public api::Service {
     sandbox.memory = spec.memory;
     sandbox.disk = spec.disk;
     sandbox.kernel = spec.kernel;
+    sandbox.network = spec.network;
     sandbox.started_at = "2026-01-02T03:04:05Z";
     return sandbox;
   }
@@ -464,9 +465,10 @@ TEST_F(Actions, DoctorNamesWhatIsMissingAndTheWayOut) {
   EXPECT_EQ(out,
             "{\"ok\":true,\"checks\":[{\"name\":\"daemon\",\"level\":\"ok\",\"detail\":\"runs, "
             "version 0.1.0, pid 4242, 1 sandboxes\"}]}\n");
-  EXPECT_EQ(failure({"doctor", "--only", "luck"}),
-            "there is no check 'luck'; there are kvm, user, memory, disk, mkfs.ext4, jail, cgroup, "
-            "daemon, kernel, image");
+  EXPECT_EQ(
+      failure({"doctor", "--only", "luck"}),
+      "there is no check 'luck'; there are kvm, user, memory, disk, mkfs.ext4, jail, network, "
+      "cgroup, daemon, kernel, image");
 }
 
 TEST_F(Actions, DoctorFindsMkfsOnThePath) {
@@ -487,6 +489,90 @@ TEST_F(Actions, PolicyScanTellsPlacesAndNoValues) {
                      "\",\"findings\":[{\"class\":\"email\",\"column\":6,\"detail\":\"\","
                      "\"length\":20,\"line\":2}],\"total\":1}\n");
   EXPECT_THAT(failure({"policy", "scan", "/no/such/file"}), HasSubstr("/no/such/file"));
+TEST_F(Actions, UpAsksForTheNetworkOfFlagsAndManifestTogether) {
+  write("mvm.toml",
+        "name = \"web\"\n[network]\nmode = \"audit\"\nallow_hosts = [\"a.example\"]\n"
+        "[[network.routes]]\nhost = \"r.example\"\n");
+  EXPECT_EQ(run({"up", "--allow-host", "b.example", "--allow-cidr", "10.1.0.0/16",
+                 "--allow-endpoint", "GET https://c.example/**"}),
+            0);
+  ASSERT_EQ(daemon.created.size(), 1U);
+  const proto::NetworkConfig& network = daemon.created[0].network;
+  EXPECT_TRUE(network.enabled);
+  EXPECT_TRUE(network.audit);
+  EXPECT_THAT(network.allow_hosts, ElementsAre("b.example", "a.example"));
+  EXPECT_THAT(network.allow_cidr, ElementsAre("10.1.0.0/16"));
+  EXPECT_THAT(network.allow_endpoints, ElementsAre("GET https://c.example/**"));
+  ASSERT_EQ(network.routes.size(), 1U);
+  EXPECT_EQ(network.routes[0].host, "r.example");
+}
+
+TEST_F(Actions, NoNetworkWinsOverAManifestWithRules) {
+  write("mvm.toml", "name = \"web\"\n[network]\nallow_hosts = [\"a.example\"]\n");
+  EXPECT_EQ(run({"up", "--no-network"}), 0);
+  ASSERT_EQ(daemon.created.size(), 1U);
+  proto::NetworkConfig none;
+  none.enabled = false;
+  EXPECT_EQ(daemon.created[0].network, none);
+}
+
+TEST_F(Actions, APresetIsExpandedHere) {
+  EXPECT_EQ(run({"up", "web", "--network-preset", "dev"}), 0);
+  ASSERT_EQ(daemon.created.size(), 1U);
+  EXPECT_THAT(daemon.created[0].network.allow_hosts, testing::Contains("github.com"));
+}
+
+TEST_F(Actions, UpSaysThatThereIsNoNetwork) {
+  api::Sandbox stopped = FakeDaemon::made({});
+  stopped.name = "web";
+  stopped.state = api::SandboxState::Stopped;
+  stopped.network_missing = "user namespaces are forbidden";
+  daemon.by_name["web"] = stopped;
+  EXPECT_EQ(run({"up", "web", "--quiet"}), 0);
+  EXPECT_THAT(err, HasSubstr("mvm: web has no network: user namespaces are forbidden"));
+}
+
+TEST_F(Actions, PolicyExplainAnswersAsTheEnforcerWould) {
+  EXPECT_EQ(run({"policy", "explain", "https://example.com"}), 1);
+  EXPECT_EQ(out, "deny: policy_denied\n  this would allow it: --allow-host example.com:443\n");
+  EXPECT_EQ(run({"policy", "explain", "--allow-host", "example.com", "https://example.com/x"}), 0);
+  EXPECT_EQ(out, "allow: allowed, by rule 'allow-host example.com'\n");
+  EXPECT_EQ(run({"policy", "explain", "--allow-host", "example.com", "https://example.com:8443"}),
+            1);
+  EXPECT_EQ(run({"policy", "explain", "GET", "http://example.com/a?b"}), 1);
+  EXPECT_THAT(out, HasSubstr("--allow-endpoint 'GET http://example.com:80/a'"));
+  EXPECT_EQ(run({"policy", "explain", "--allow-endpoint", "GET https://example.com/a/**", "GET",
+                 "https://example.com/a/b"}),
+            0);
+  EXPECT_EQ(run({"policy", "explain", "--allow-endpoint", "GET https://example.com/a/**", "POST",
+                 "https://example.com/a/b"}),
+            1);
+  EXPECT_EQ(run({"policy", "explain", "--allow-cidr", "0.0.0.0/0", "169.254.169.254:80"}), 1);
+  EXPECT_THAT(out, HasSubstr("deny: cloud_metadata\n"));
+  EXPECT_EQ(run({"policy", "explain", "--json", "[::1]:80"}), 1);
+  EXPECT_EQ(out,
+            "{\"outcome\":\"deny\",\"reason\":\"loopback\",\"rule\":\"\",\"inspect\":false,"
+            "\"audited\":false,\"suggestion\":\"--allow-cidr [::1]:80\"}\n");
+  EXPECT_EQ(run({"policy", "explain", "--no-network", "https://example.com"}), 1);
+  EXPECT_EQ(out, "deny: the sandbox has no network card\n");
+}
+
+TEST_F(Actions, PolicyExplainReadsTheManifest) {
+  write("mvm.toml",
+        "[[network.routes]]\nid = \"forge\"\nhost = \"a.example\"\n"
+        "rules = [{ id = \"read\", method = \"GET\", path = \"/r/**\" }]\n");
+  EXPECT_EQ(run({"policy", "explain", "GET", "https://a.example/r/1"}), 0);
+  EXPECT_EQ(out, "allow: allowed, by rule 'read'; each request is judged by itself\n");
+  EXPECT_EQ(run({"policy", "explain", "PUT", "https://a.example/r/1"}), 1);
+  EXPECT_THAT(out, HasSubstr("deny: route_denied, by rule 'forge'"));
+}
+
+TEST_F(Actions, PolicyExplainRefusesWhatIsNoRequest) {
+  EXPECT_THAT(failure({"policy", "explain", "ftp://a.example"}), HasSubstr("neither http://"));
+  EXPECT_THAT(failure({"policy", "explain", "GET", "https://a.example", "x"}),
+              HasSubstr("at most a method and a URL"));
+  EXPECT_THAT(failure({"policy", "explain", "a.example:0"}), HasSubstr("no port from 1 to 65535"));
+  EXPECT_THAT(failure({"policy", "explain", "a b"}), HasSubstr("neither a host name nor"));
 }
 
 TEST(Tame, ShowsControlBytesAndLetsTextPass) {

@@ -54,6 +54,29 @@ TEST(Exec, EndsItsFlagsAtTheCommand) {
   EXPECT_EQ(exec({"exec", "--name=web", "ls", "-l", "--json", "-it"}), expected);
 }
 
+TEST(Up, NetworkFlagsContradictHavingNone) {
+  const auto error = [](Words words) {
+    words.insert(words.begin(), {"up", "web", "--no-network"});
+    return usage_error([&] { up_options(parsed(words), no_variable); });
+  };
+  EXPECT_EQ(error({}), "accepted");
+  EXPECT_EQ(error({"--allow-host", "a.example"}), "--no-network and --allow-host contradict");
+  EXPECT_EQ(error({"--network-preset", "dev"}), "--no-network and --network-preset contradict");
+}
+
+TEST(Up, WrongRulesAreUsageErrors) {
+  const auto error = [](Words words) {
+    words.insert(words.begin(), {"up", "web"});
+    return usage_error([&] { up_options(parsed(words), no_variable); });
+  };
+  EXPECT_EQ(error({"--allow-host", "10.0.0.1"}),
+            "--allow-host \"10.0.0.1\" is an address; those are for allow_cidr");
+  EXPECT_THAT(error({"--allow-cidr", "10.0.0.1/8"}),
+              HasSubstr("--allow-cidr \"10.0.0.1/8\" is not"));
+  EXPECT_THAT(error({"--allow-endpoint", "example.com"}), HasSubstr("is not an endpoint such as"));
+  EXPECT_THAT(error({"--network-preset", "all"}), HasSubstr("--network-preset must be \"none\""));
+}
+
 TEST(Exec, PassesTheCommandByteForByte) {
   EXPECT_THAT(exec({"exec", "web", "--", "sh", "-c", "--", "x"}).argv,
               ElementsAre("sh", "-c", "--", "x"));

@@ -47,6 +47,8 @@ TEST(Texts, ExampleHasEveryKeyWithItsDefault) {
     const std::string name(key.name);
     if (key.type == Type::TextTable)
       EXPECT_TRUE(lines.contains("[" + name + "]")) << name;
+    else if (key.type == Type::Routes)
+      EXPECT_TRUE(lines.contains("# [[network." + name + "]]")) << name;
     else
       EXPECT_TRUE(
           lines.contains(name + " = " + written_value(key, default_settings()).value_or("\"\"")))
@@ -61,6 +63,12 @@ TEST(Texts, ShownSettingsAreAManifestThatMeansTheSame) {
   settings.boot_timeout_ms = 1500;
   settings.env = {{"PLAIN", "x"}, {"dotted.name", "line\nbreak \\ \" \t \x01 \x7f ü"}};
   settings.labels = {{"team", "search"}};
+  settings.network_preset = "dev";
+  settings.allow_hosts = {"example.com", "*.example.org:8443"};
+  settings.allow_endpoints = {"GET https://example.com/a/*/b/**"};
+  settings.routes = {
+      {"forge", "api.example.com", {443, 8443}, {{"read", "GET", "/v1/**", "allow"}}, ""},
+      {"", "example.net", {}, {}, "deny"}};
   const std::vector<Layer> layers = {{"test", settings}};
   const Parsed parsed = parse_manifest(show(resolve(layers)));
   EXPECT_THAT(parsed.complaints, testing::IsEmpty());

@@ -34,6 +34,22 @@ TEST(Settings, IgnoresPortsThatAreNone) {
     EXPECT_EQ(parse_settings(word).port, 5252U) << word;
 }
 
+TEST(Settings, HasAddressesForANetworkCardOrNone) {
+  const Settings settings =
+      parse_settings("mvm.ip4=100.127.255.2/30,100.127.255.1 mvm.ip6=fd6d:766d::2/64,fd6d:766d::1");
+  ASSERT_TRUE(settings.ip4 && settings.ip6);
+  EXPECT_EQ(settings.ip4->address.text(), "100.127.255.2");
+  EXPECT_EQ(settings.ip4->length, 30U);
+  EXPECT_EQ(settings.ip4->gateway.text(), "100.127.255.1");
+  EXPECT_EQ(settings.ip6->gateway.text(), "fd6d:766d::1");
+  for (const char* word :
+       {"mvm.ip4=", "mvm.ip4=1.2.3.4", "mvm.ip4=1.2.3.4/33,1.2.3.1", "mvm.ip4=1.2.3.4/24,::1",
+        "mvm.ip4=fd00::2/64,fd00::1", "mvm.ip4=1.2.3.4,1.2.3.1/24", "mvm.ip6=1.2.3.4/24,1.2.3.1"}) {
+    EXPECT_FALSE(parse_settings(word).ip4) << word;
+    EXPECT_FALSE(parse_settings(word).ip6) << word;
+  }
+}
+
 TEST(ModuleList, IsPathsInOrder) {
   EXPECT_EQ(parse_module_list("/lib/modules/a.ko\n\n/lib/modules/b.ko"),
             (std::vector<std::string>{"/lib/modules/a.ko", "/lib/modules/b.ko"}));

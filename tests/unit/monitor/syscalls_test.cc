@@ -2,6 +2,9 @@
 // call that is not on it ends the process.
 #include "../../../src/monitor/syscalls.h"
 
+#include <linux/if_tun.h>
+#include <sys/ioctl.h>
+
 #include "../../support/forbidden_calls.h"
 
 namespace mvm::monitor {
@@ -14,6 +17,17 @@ TEST(MonitorSyscalls, VcpuThreadIsKilledForAForbiddenCall) {
 }
 TEST(MonitorSyscalls, DiskThreadIsKilledForAForbiddenCall) {
   test::expect_forbidden(disk_thread_syscalls(), {});
+}
+TEST(MonitorSyscalls, NetThreadIsKilledForAForbiddenCall) {
+  test::expect_forbidden(net_thread_syscalls(), {});
+}
+
+TEST(MonitorSyscalls, NetThreadMayAskOfTheTapOnlyOffloads) {
+  test::expect_killed(net_thread_syscalls(), "TUNSETIFF", [] { ::ioctl(0, TUNSETIFF, 0); });
+  test::expect_killed(net_thread_syscalls(), "TUNATTACHFILTER",
+                      [] { ::ioctl(0, TUNATTACHFILTER, 0); });
+  test::expect_survived(net_thread_syscalls(), "TUNSETOFFLOAD",
+                        [] { ::ioctl(0, TUNSETOFFLOAD, 0); });
 }
 
 TEST(MonitorSyscalls, VcpuThreadMayAskOfKvmOnlyToRun) {

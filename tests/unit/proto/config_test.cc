@@ -81,6 +81,26 @@ TEST(MonitorConfig, RefusesMachinesThatMakeNoSense) {
   }
 }
 
+TEST(MonitorConfig, CarriesANetworkCardOrNone) {
+  MonitorConfig config;
+  config.memory = 1 << 20;
+  EXPECT_FALSE(MonitorConfig::decode(config.encode())->nic);
+  config.nic = {{2, 0xff, 0, 1, 0x80, 3},
+                IpAddress(IpAddress::V4{100, 127, 255, 2}),
+                IpAddress::parse("fd6d:766d::2").value(),
+                65520};
+  const auto again = MonitorConfig::decode(config.encode());
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->nic, config.nic);
+  for (const uint16_t mtu : {uint16_t{0}, uint16_t{1279}, uint16_t{65521}}) {
+    config.nic->mtu = mtu;
+    EXPECT_FALSE(MonitorConfig::decode(config.encode())) << mtu;
+  }
+  config.nic->mtu = 1500;
+  config.nic->v4 = config.nic->v6;
+  EXPECT_FALSE(MonitorConfig::decode(config.encode()));
+}
+
 TEST(MemoryUse, SurvivesARoundTripWithAndWithoutTheGuestsWord) {
   MemoryUse use;
   use.balloon = 1;

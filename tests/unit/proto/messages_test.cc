@@ -53,7 +53,7 @@ TEST(Messages, RoundTrip) {
   expect_round_trip(SyncTimeRequest{1764432000000000000});
   expect_round_trip(StopRequest{true, milliseconds(10)});
   expect_round_trip(SandboxEnd{EndReason::Panic, "the guest's kernel panicked"});
-  SandboxStatus status{"sb-abc", "web", "running", 10, 11, 12, {}, {}, std::nullopt};
+  SandboxStatus status{"sb-abc", "web", "running", 10, 11, 12, {}, {}, "no tun", std::nullopt};
   expect_round_trip(status);
   status.ttl_left_ms = 0;
   status.idle_left_ms = 60'000;

@@ -2,20 +2,33 @@
 // that is not, ends the process.
 #include "../../../src/sandbox/syscalls.h"
 
+#include <sys/socket.h>
+
 #include "../../support/forbidden_calls.h"
 
 namespace mvm::sandbox {
 
 TEST(SandboxSyscalls, ForbiddenCallKills) {
-  test::expect_forbidden(sandbox_syscalls(), {"socket(AF_UNIX)"});
+  test::expect_forbidden(sandbox_syscalls(false), {"socket(AF_UNIX)"});
+}
+
+TEST(SandboxSyscalls, OnlyANetworkTakesSocketsToOtherMachines) {
+  const auto dial = [](int family) {
+    return [family] { ::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0); };
+  };
+  test::expect_killed(sandbox_syscalls(false), "AF_INET", dial(AF_INET));
+  test::expect_survived(sandbox_syscalls(true), "AF_INET", dial(AF_INET));
+  test::expect_survived(sandbox_syscalls(true), "AF_INET6", dial(AF_INET6));
+  test::expect_killed(sandbox_syscalls(true), "AF_PACKET", dial(AF_PACKET));
+  test::expect_killed(sandbox_syscalls(true), "AF_NETLINK", dial(AF_NETLINK));
 }
 
 TEST(SandboxSyscalls, FilesAreOpenedOnlyAnew) {
   for (const int flags : {O_RDONLY, O_RDWR, O_WRONLY, O_WRONLY | O_CREAT,
                           O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, O_PATH})
-    test::expect_killed(sandbox_syscalls(), "openat " + std::to_string(flags),
+    test::expect_killed(sandbox_syscalls(false), "openat " + std::to_string(flags),
                         [flags] { ::syscall(__NR_openat, -1, "x", flags, 0600); });
-  test::expect_survived(sandbox_syscalls(), "openat of a new file", [] {
+  test::expect_survived(sandbox_syscalls(false), "openat of a new file", [] {
     ::syscall(__NR_openat, -1, "x", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY,
               0600);
   });

@@ -1,0 +1,136 @@
+#include "mvm/proto/network.h"
+
+#include "mvm/proto/cbor.h"
+
+namespace mvm::proto {
+
+static void write_texts(CborWriter out, const std::vector<std::string>& texts) {
+  out.array(texts.size());
+  for (const std::string& text : texts) out.string(text);
+}
+
+static std::vector<std::string> read_texts(CborReader& in, size_t limit) {
+  std::vector<std::string> texts;
+  const size_t count = in.array(limit);
+  for (size_t i = 0; i < count && in; ++i) texts.emplace_back(in.string(kMaxNetworkText));
+  return texts;
+}
+
+static Bytes encode_rule(const NetworkRouteRule& rule) {
+  Bytes out;
+  {
+    MapWriter map(out);
+    map.string("id", rule.id);
+    map.string("method", rule.method);
+    map.string("path", rule.path);
+    map.string("outcome", rule.outcome);
+  }
+  return out;
+}
+
+static NetworkRouteRule read_rule(CborReader& in) {
+  NetworkRouteRule rule;
+  for (Fields field(in); field.next();) {
+    if (field.is("id")) {
+      rule.id = in.string(kMaxNetworkText);
+    } else if (field.is("method")) {
+      rule.method = in.string(kMaxNetworkText);
+    } else if (field.is("path")) {
+      rule.path = in.string(kMaxNetworkText);
+    } else if (field.is("outcome")) {
+      rule.outcome = in.string(kMaxNetworkText);
+    } else {
+      field.skip();
+    }
+  }
+  return rule;
+}
+
+static Bytes encode_route(const NetworkRoute& route) {
+  Bytes out;
+  {
+    MapWriter map(out);
+    map.string("id", route.id);
+    map.string("host", route.host);
+    CborWriter ports = map.field("ports");
+    ports.array(route.ports.size());
+    for (const uint16_t port : route.ports) ports.unsigned_integer(port);
+    CborWriter rules = map.field("rules");
+    rules.array(route.rules.size());
+    for (const NetworkRouteRule& rule : route.rules) rules.raw(encode_rule(rule));
+    map.string("otherwise", route.otherwise);
+  }
+  return out;
+}
+
+static NetworkRoute read_route(CborReader& in) {
+  NetworkRoute route;
+  for (Fields field(in); field.next();) {
+    if (field.is("id")) {
+      route.id = in.string(kMaxNetworkText);
+    } else if (field.is("host")) {
+      route.host = in.string(kMaxNetworkText);
+    } else if (field.is("ports")) {
+      const size_t count = in.array(kMaxNetworkRules);
+      for (size_t i = 0; i < count && in; ++i)
+        route.ports.push_back(static_cast<uint16_t>(in.unsigned_integer(UINT16_MAX)));
+    } else if (field.is("rules")) {
+      const size_t count = in.array(kMaxNetworkRules);
+      for (size_t i = 0; i < count && in; ++i) route.rules.push_back(read_rule(in));
+    } else if (field.is("otherwise")) {
+      route.otherwise = in.string(kMaxNetworkText);
+    } else {
+      field.skip();
+    }
+  }
+  return route;
+}
+
+Bytes NetworkConfig::encode() const {
+  Bytes out;
+  {
+    MapWriter map(out);
+    map.boolean("enabled", enabled);
+    map.boolean("audit", audit);
+    write_texts(map.field("allow_hosts"), allow_hosts);
+    write_texts(map.field("allow_cidr"), allow_cidr);
+    write_texts(map.field("allow_endpoints"), allow_endpoints);
+    CborWriter list = map.field("routes");
+    list.array(routes.size());
+    for (const NetworkRoute& route : routes) list.raw(encode_route(route));
+    write_texts(map.field("resolvers"), resolvers);
+    map.unsigned_integer("mtu", mtu);
+  }
+  return out;
+}
+
+std::optional<NetworkConfig> NetworkConfig::decode(ByteView data) {
+  NetworkConfig config;
+  CborReader in(data);
+  for (Fields field(in); field.next();) {
+    if (field.is("enabled")) {
+      config.enabled = in.boolean();
+    } else if (field.is("audit")) {
+      config.audit = in.boolean();
+    } else if (field.is("allow_hosts")) {
+      config.allow_hosts = read_texts(in, kMaxNetworkRules);
+    } else if (field.is("allow_cidr")) {
+      config.allow_cidr = read_texts(in, kMaxNetworkRules);
+    } else if (field.is("allow_endpoints")) {
+      config.allow_endpoints = read_texts(in, kMaxNetworkRules);
+    } else if (field.is("routes")) {
+      const size_t count = in.array(kMaxNetworkRules);
+      for (size_t i = 0; i < count && in; ++i) config.routes.push_back(read_route(in));
+    } else if (field.is("resolvers")) {
+      config.resolvers = read_texts(in, kMaxResolvers);
+    } else if (field.is("mtu")) {
+      config.mtu = static_cast<uint32_t>(in.unsigned_integer(kMaxMtu));
+    } else {
+      field.skip();
+    }
+  }
+  if (!in || !in.at_end() || config.mtu < kMinMtu) return std::nullopt;
+  return config;
+}
+
+}

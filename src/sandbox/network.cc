@@ -1,0 +1,81 @@
+#include "network.h"
+
+#include "mvm/base/error.h"
+#include "mvm/crypto/trust.h"
+#include "mvm/egress/resolv_conf.h"
+#include "mvm/policy/compile.h"
+#include "mvm/sys/file.h"
+
+namespace mvm::sandbox {
+
+// While the host's files are still to be seen.
+static std::vector<egress::Endpoint> resolvers_of(const proto::NetworkConfig& config) {
+  std::vector<egress::Endpoint> out;
+  for (const std::string& text : config.resolvers)
+    if (const auto resolver = policy::parse_resolver(text))
+      out.push_back({resolver->address, resolver->port});
+  if (!out.empty()) return out;
+  constexpr const char* kFile = "/etc/resolv.conf";
+  constexpr size_t kMaxFile = 64 * 1024;
+  if (sys::exists(kFile)) out = egress::parse_resolv_conf(as_text(sys::read_file(kFile, kMaxFile)));
+  // resolv.conf(5): without an entry it is the one of this machine.
+  if (out.empty()) out.push_back({IpAddress(IpAddress::V4{127, 0, 0, 1}), 53});
+  return out;
+}
+
+Network::Network(const std::optional<proto::NetworkConfig>& config, std::string name)
+    : config_(config) {
+  if (!config_) return;
+  try {
+    settings_.name = std::move(name);
+    settings_.policy = policy::compile(*config_);
+    settings_.mode = config_->audit ? egress::Mode::Audit : egress::Mode::Enforce;
+    settings_.resolvers = resolvers_of(*config_);
+    // Whom servers are believed, where connections to them are inspected.
+    if (!settings_.policy.routes.empty()) settings_.trust = crypto::TrustStore::system();
+    maker_ = std::make_unique<net::GuestNetworkMaker>(addresses_, config_->mtu);
+  } catch (const Error& error) {
+    missing_ = error.message();
+  }
+}
+
+Network::~Network() = default;
+
+void Network::start_proxy(loop::Loop& loop) {
+  net::GuestNetwork network = maker_->take();
+  sys::Fd tap = std::move(network.tap);
+  proxy_ = std::make_unique<egress::Proxy>(loop, std::move(network), std::move(settings_),
+                                           [](const egress::Event&) {});
+  tap_ = std::move(tap);
+}
+
+void Network::open(loop::Loop& loop) {
+  if (!config_) return;
+  try {
+    if (maker_) start_proxy(loop);
+  } catch (const Error& error) {
+    missing_ = error.message();
+  }
+  maker_.reset();
+  if (!proxy_ && config_->has_rules())
+    throw Error(Kind::Unsupported, missing_ + " (--no-network starts it without)");
+}
+
+std::optional<proto::MonitorNic> Network::card() const {
+  if (!proxy_) return std::nullopt;
+  return proto::MonitorNic{addresses_.guest_mac, addresses_.guest4, addresses_.guest6,
+                           static_cast<uint16_t>(config_->mtu)};
+}
+
+std::string Network::guest_settings() const {
+  if (!proxy_) return "";
+  const auto word = [](const char* name, const IpAddress& guest, unsigned length,
+                       const IpAddress& gateway) {
+    return " " + std::string(name) + "=" + guest.text() + "/" + std::to_string(length) + "," +
+           gateway.text();
+  };
+  return word("mvm.ip4", addresses_.guest4, addresses_.length4, addresses_.gateway4) +
+         word("mvm.ip6", addresses_.guest6, addresses_.length6, addresses_.gateway6);
+}
+
+}

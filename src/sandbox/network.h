@@ -1,0 +1,51 @@
+#pragma once
+// The guest's network, as the sandbox process owns it: made in the background, its link given to
+// the monitor, the rest kept for what answers the guest.
+//
+// Without what the host needs for it there is no network, never an open one. A sandbox that asks
+// for nothing in particular starts without a card and says so; one with rules does not start.
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "mvm/egress/proxy.h"
+#include "mvm/loop/loop.h"
+#include "mvm/net/maker.h"
+#include "mvm/proto/monitor.h"
+#include "mvm/proto/network.h"
+
+namespace mvm::sandbox {
+
+class Network {
+ public:
+  // Begins to make it, in a child process, and reads what it needs of the host's files. The caller
+  // must have one thread. `name` is the sandbox's.
+  Network(const std::optional<proto::NetworkConfig>& config, std::string name);
+  ~Network();
+
+  // Waits for it, and starts the proxy that answers the guest. Throws Error{Unsupported} when there
+  // is none and rules were asked for.
+  void open(loop::Loop& loop);
+  // After open().
+  std::optional<proto::MonitorNic> card() const;
+  // What the guest's agent is to set up, as words of the kernel's command line; or nothing.
+  std::string guest_settings() const;
+  // Once: the monitor's end of the link. Empty without a card.
+  sys::Fd take_tap() { return std::move(tap_); }
+  // Why there is no network although one was asked for; empty when nothing is amiss.
+  const std::string& missing() const { return missing_; }
+
+ private:
+  void start_proxy(loop::Loop& loop);
+
+  std::optional<proto::NetworkConfig> config_;
+  egress::Settings settings_;
+  net::GuestAddresses addresses_;
+  std::unique_ptr<net::GuestNetworkMaker> maker_;
+  sys::Fd tap_;
+  std::unique_ptr<egress::Proxy> proxy_;
+  std::string missing_;
+};
+
+}

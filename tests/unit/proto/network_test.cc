@@ -1,0 +1,64 @@
+#include "mvm/proto/network.h"
+
+#include <gtest/gtest.h>
+
+#include "mvm/proto/sandbox_config.h"
+
+namespace mvm::proto {
+namespace {
+
+NetworkConfig full() {
+  NetworkConfig config;
+  config.audit = true;
+  config.allow_hosts = {"example.com", "*.example.org:8443"};
+  config.allow_cidr = {"10.0.0.0/8"};
+  config.allow_endpoints = {"GET https://example.net/**"};
+  config.routes = {{"a", "api.example.com", {443, 8443}, {{"r", "GET", "/v1/**", "allow"}}, ""}};
+  config.resolvers = {"9.9.9.9"};
+  config.mtu = 1500;
+  return config;
+}
+
+TEST(NetworkConfig, SurvivesARoundTrip) {
+  EXPECT_EQ(NetworkConfig::decode(full().encode()), full());
+  EXPECT_EQ(NetworkConfig::decode(NetworkConfig{}.encode()), NetworkConfig{});
+}
+
+TEST(NetworkConfig, TakesNoPartOfItself) {
+  const Bytes bytes = full().encode();
+  for (size_t length = 0; length < bytes.size(); ++length)
+    EXPECT_FALSE(NetworkConfig::decode(ByteView(bytes).first(length))) << length;
+}
+
+TEST(NetworkConfig, HoldsItsBounds) {
+  NetworkConfig config;
+  config.allow_hosts.assign(kMaxNetworkRules, "a.example");
+  EXPECT_TRUE(NetworkConfig::decode(config.encode()));
+  config.allow_hosts.emplace_back("b.example");
+  EXPECT_FALSE(NetworkConfig::decode(config.encode()));
+  config = {};
+  config.resolvers.assign(kMaxResolvers + 1, "9.9.9.9");
+  EXPECT_FALSE(NetworkConfig::decode(config.encode()));
+  config = {};
+  config.allow_hosts = {std::string(kMaxNetworkText + 1, 'a')};
+  EXPECT_FALSE(NetworkConfig::decode(config.encode()));
+  for (const uint32_t mtu : {0U, kMinMtu - 1, kMaxMtu + 1}) {
+    config = {};
+    config.mtu = mtu;
+    EXPECT_FALSE(NetworkConfig::decode(config.encode())) << mtu;
+  }
+}
+
+TEST(SandboxConfig, CarriesANetworkOrNone) {
+  SandboxConfig config;
+  config.id = "sb-1";
+  config.memory = 4096;
+  EXPECT_FALSE(SandboxConfig::decode(config.encode())->network);
+  config.network = full();
+  EXPECT_EQ(SandboxConfig::decode(config.encode())->network, full());
+  config.network->mtu = 1;
+  EXPECT_FALSE(SandboxConfig::decode(config.encode()));
+}
+
+}
+}
