@@ -122,6 +122,7 @@ Exec::Exec(Channel& channel, Commands& commands, proto::ExecRequest request)
                               switch_user_,
                               commands.open_files,
                               *tree_,
+                              commands.common,
                               {child[0].get(), child[1].get(), child[2].get()}});
   pid_ = launched.pid;
   tree_->set_root(pid_);

@@ -54,6 +54,7 @@ struct Commands {
   Lingering lingering;
   std::vector<Exec*> running;
   rlimit open_files{};  // of each command
+  Environment common;   // in the environment of each command
   // Where output passes through on its way from a pipe to a frame.
   Bytes scratch = Bytes(proto::kMaxPayload);
 };

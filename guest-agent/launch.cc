@@ -31,9 +31,11 @@ static void set(Environment& env, std::string_view name, std::string_view value)
   }
 }
 
-Environment make_environment(const proto::ExecRequest& request, const Identity& identity) {
+Environment make_environment(const proto::ExecRequest& request, const Identity& identity,
+                             const Environment& common) {
   Environment env;
   if (!request.clear_env) {
+    env = common;
     env.emplace_back("PATH", kDefaultPath);
     env.emplace_back("HOME", identity.home);
     env.emplace_back("SHELL", identity.shell);
@@ -136,7 +138,7 @@ static Failure child_exec(const Prepared& prepared) {
 
 static Prepared prepare(const Launch& what) {
   Prepared prepared;
-  const Environment env = make_environment(what.request, what.identity);
+  const Environment env = make_environment(what.request, what.identity, what.common);
   prepared.files = candidates(what.request.argv[0], env);
   for (const auto& [name, value] : env) {
     prepared.env_text.push_back(name);

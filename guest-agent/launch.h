@@ -29,9 +29,10 @@ inline constexpr size_t kMaxPathEntries = 256;
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
 
-// What the command will see: PATH and the account's HOME, USER, LOGNAME and SHELL (and TERM for a
-// terminal), then the request's own on top; with clear_env the request's alone.
-Environment make_environment(const proto::ExecRequest& request, const Identity& identity);
+// What the command will see: `common`, PATH and the account's HOME, USER, LOGNAME and SHELL (and
+// TERM for a terminal), then the request's own on top; with clear_env the request's alone.
+Environment make_environment(const proto::ExecRequest& request, const Identity& identity,
+                             const Environment& common);
 
 // The files to try for argv[0]: itself when it has a slash, else one in each directory of PATH.
 std::vector<std::string> candidates(const std::string& command, const Environment& env);
@@ -42,6 +43,7 @@ struct Launch {
   bool switch_user = false;  // needs root; without it the command runs as the agent does
   rlimit open_files{};       // unless the request says; the agent's own is higher
   const ProcessTree& tree;
+  const Environment& common;  // of all commands
   // The child's descriptors 0 to 2. With a terminal all three are its slave side.
   std::array<int, 3> standard{-1, -1, -1};
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include <fcntl.h>
 #include <linux/vm_sockets.h>
@@ -23,8 +24,10 @@
 #include "files.h"
 #include "forward.h"
 #include "get.h"
+#include "init.h"
 #include "metrics.h"
 #include "put.h"
+#include "trust.h"
 #include "version.h"
 
 namespace mvm::guest {
@@ -35,7 +38,7 @@ Server::Server(loop::Loop& loop, Options options)
       gate_(options_.profile),
       reaper_(loop),
       trees_(options_.cgroups, options_.processes_each),
-      commands_{loop, reaper_, trees_, Lingering(loop), {}, {}} {
+      commands_{loop, reaper_, trees_, Lingering(loop), {}, {}, {}} {
   // A host or a command that stops reading is an error code, not an end.
   ::signal(SIGPIPE, SIG_IGN);
   // A connection's worth of commands needs more descriptors than one command is given by default.
@@ -185,6 +188,19 @@ static void set_clock(uint64_t unix_nanoseconds) {
   sys::check(::clock_settime(CLOCK_REALTIME, &now), "setting the clock");
 }
 
+// From the sandbox process, before it passes on anybody's request; whoever comes later is refused.
+// Nobody reads the answer, so what goes wrong is told on the console too.
+void Server::trust(const std::string& authority) {
+  if (std::exchange(trusts_, true))
+    throw Error(Kind::Conflict, "the sandbox's authority is known already");
+  try {
+    commands_.common = trust_authority(authority);
+  } catch (const Error& error) {
+    say("trusting the sandbox's authority: " + error.message());
+    throw;
+  }
+}
+
 std::unique_ptr<Stream> Server::open(Channel& channel, std::string_view verb, ByteView payload) {
   if (const auto refusal = gate_.refuse(verb)) throw Error(refusal->kind, refusal->message);
   if (verb == proto::kExecVerb)
@@ -204,6 +220,9 @@ std::unique_ptr<Stream> Server::open(Channel& channel, std::string_view verb, By
     proto::Metrics metrics = collect_metrics(options_.cgroups);
     metrics.commands = commands_.running.size();
     channel.end(proto::encode_ok(metrics.encode()));
+  } else if (verb == proto::kTrustVerb) {
+    trust(decoded<proto::TrustRequest>(payload).authority);
+    channel.end(proto::encode_ok());
   } else if (verb == proto::kSyncTimeVerb) {
     set_clock(decoded<proto::SyncTimeRequest>(payload).unix_nanoseconds);
     channel.end(proto::encode_ok());

@@ -60,12 +60,14 @@ class Server {
   void sweep_orphans();
   void report_idle();
   void info(Channel& channel);
+  void trust(const std::string& authority);
 
   loop::Loop* loop_;
   Options options_;
   proto::ProfileGate gate_;
   Reaper reaper_;
   ProcessTrees trees_;
+  bool trusts_ = false;  // an authority was named
   Commands commands_;
   std::list<std::unique_ptr<Connection>> connections_;
   std::list<std::unique_ptr<StreamSlot>> orphans_;

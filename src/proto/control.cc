@@ -190,6 +190,29 @@ std::optional<ShutdownRequest> ShutdownRequest::decode(ByteView payload) noexcep
   return finished(in, request);
 }
 
+Bytes TrustRequest::encode() const {
+  Bytes out;
+  {
+    MapWriter map(out);
+    map.string("verb", kTrustVerb);
+    map.string("authority", authority);
+  }
+  return out;
+}
+
+std::optional<TrustRequest> TrustRequest::decode(ByteView payload) noexcept {
+  CborReader in(payload);
+  TrustRequest request;
+  for (Fields field(in); field.next();) {
+    if (field.is("authority")) {
+      request.authority = in.string(kMaxAuthority);
+    } else {
+      field.skip();
+    }
+  }
+  return finished(in, request);
+}
+
 Bytes SyncTimeRequest::encode() const {
   Bytes out;
   {

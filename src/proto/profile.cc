@@ -10,8 +10,8 @@
 namespace mvm::proto {
 
 // What is not listed is refused: a new verb has to be let in by hand.
-static constexpr std::array<std::string_view, 6> kSealedVerbs{
-    kPingVerb, kInfoVerb, kMetricsVerb, kSyncTimeVerb, kTcpVerb, kShutdownVerb};
+static constexpr std::array<std::string_view, 7> kSealedVerbs{
+    kPingVerb, kInfoVerb, kMetricsVerb, kSyncTimeVerb, kTcpVerb, kTrustVerb, kShutdownVerb};
 
 std::string_view profile_name(Profile profile) {
   return profile == Profile::Dev ? "dev" : "sealed";

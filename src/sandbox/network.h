@@ -33,6 +33,8 @@ class Network {
   std::string guest_settings() const;
   // Once: the monitor's end of the link. Empty without a card.
   sys::Fd take_tap() { return std::move(tap_); }
+  // The authority (PEM) that the guest is to trust; empty when nothing is inspected.
+  std::string authority() const { return proxy_ ? proxy_->authority_pem() : ""; }
   // Why there is no network although one was asked for; empty when nothing is amiss.
   const std::string& missing() const { return missing_; }
 

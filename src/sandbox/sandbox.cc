@@ -356,6 +356,9 @@ void Sandbox::Impl::stop(const proto::StopRequest& request) {
 void Sandbox::Impl::on_agent_ready() {
   boot_deadline_.reset();
   if (state_ == State::Starting) state_ = State::Running;
+  // First of all: what is run next trusts it already.
+  if (const std::string authority = network_.authority(); !authority.empty())
+    mux_.tell_agent(proto::TrustRequest{authority}.encode());
   watchdog_.start();
   if (!mux_.in_use()) await_use();
   ready_ms_ = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(

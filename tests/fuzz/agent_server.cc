@@ -85,8 +85,9 @@ Bytes request(Input& in, const std::string& root) {
       // Whatever it is, it is no command, no shutdown and no clock.
       const auto verb = proto::request_verb(bytes);
       if (verb && (*verb == proto::kExecVerb || *verb == proto::kShutdownVerb ||
-                   *verb == proto::kSyncTimeVerb || verb->starts_with("fs.") || *verb == "put" ||
-                   *verb == "get" || *verb == proto::kTcpVerb))
+                   *verb == proto::kSyncTimeVerb || *verb == proto::kTrustVerb ||
+                   verb->starts_with("fs.") || *verb == "put" || *verb == "get" ||
+                   *verb == proto::kTcpVerb))
         return {};
       return Bytes(bytes.begin(), bytes.end());
     }

@@ -82,6 +82,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   round_trip<Hello>(rest);
   round_trip<AgentInfo>(rest);
   round_trip<ShutdownRequest>(rest);
+  round_trip<TrustRequest>(rest);
   round_trip<SyncTimeRequest>(rest);
   round_trip<SandboxEnd>(rest);
   round_trip<SandboxStatus>(rest);

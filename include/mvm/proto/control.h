@@ -88,6 +88,18 @@ struct ShutdownRequest {
   static std::optional<ShutdownRequest> decode(ByteView payload) noexcept;
 };
 
+// The certificate authority (PEM) that the sandbox's programs are to trust: it signs for the hosts
+// whose connections are inspected. Once, before anything else. End ok, no result.
+inline constexpr std::string_view kTrustVerb = "trust";
+inline constexpr size_t kMaxAuthority = 16 * 1024;
+struct TrustRequest {
+  std::string authority;
+  bool operator==(const TrustRequest&) const = default;
+
+  Bytes encode() const;
+  static std::optional<TrustRequest> decode(ByteView payload) noexcept;
+};
+
 // Sets the sandbox's clock. End ok, no result.
 inline constexpr std::string_view kSyncTimeVerb = "sync_time";
 struct SyncTimeRequest {

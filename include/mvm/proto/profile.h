@@ -7,7 +7,7 @@
 //   sealed  runs one command, the first that it is given (of `mvm run`, or of the first `mvm
 //   exec`),
 //           and then takes no other. No file of it is read, written or listed by verbs of the
-//           agent. What remains: ping, info, metrics, time, tcp, shutdown.
+//           agent. What remains: ping, info, metrics, time, tcp, trust, shutdown.
 
 #include <optional>
 #include <string>

@@ -114,7 +114,7 @@ TEST(Profile, SealedTakesOneCommandAndNoFileVerb) {
     EXPECT_NE(refusal->message.find("'" + std::string(verb) + "'"), std::string::npos);
   }
   for (const std::string_view verb :
-       {kPingVerb, kInfoVerb, kMetricsVerb, kSyncTimeVerb, kTcpVerb, kShutdownVerb})
+       {kPingVerb, kInfoVerb, kMetricsVerb, kSyncTimeVerb, kTcpVerb, kTrustVerb, kShutdownVerb})
     EXPECT_FALSE(gate.refuse(verb)) << verb;
 }
 

@@ -1,0 +1,84 @@
+#include "trust.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <vector>
+
+#include <climits>
+
+#include "mvm/base/error.h"
+#include "mvm/sys/file.h"
+
+namespace mvm::guest {
+namespace {
+
+// Where distributions keep the authorities that all programs trust: Debian, Alpine and Arch;
+// Fedora; openSUSE; OpenSSL's own default; NixOS.
+constexpr std::array<std::string_view, 6> kBundles{
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+    "/etc/ssl/certs/ca-bundle.crt"};
+constexpr std::string_view kAlone = "/etc/ssl/certs/mvm-sandbox.pem";
+constexpr size_t kMaxBundle = size_t{8} << 20;
+constexpr unsigned kMode = 0644;
+
+constexpr std::string_view kBegin = "# This sandbox's own authority, made anew at each start\n";
+constexpr std::string_view kEnd = "# End of the sandbox's own authority\n";
+
+// These take a bundle in place of what is built in: OpenSSL and Go, curl, Python's requests and
+// pip, Git, Cargo, the AWS programs.
+constexpr std::array<const char*, 7> kBundleVariables{
+    "SSL_CERT_FILE",  "CURL_CA_BUNDLE",    "REQUESTS_CA_BUNDLE", "PIP_CERT",
+    "GIT_SSL_CAINFO", "CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE"};
+// These add to it: Node, Deno.
+constexpr std::array<const char*, 2> kAddingVariables{"NODE_EXTRA_CA_CERTS", "DENO_CERT"};
+
+std::string with_authority(std::string bundle, std::string_view authority) {
+  const size_t begin = bundle.find(kBegin);
+  const size_t end = begin == bundle.npos ? bundle.npos : bundle.find(kEnd, begin);
+  if (end != bundle.npos) bundle.erase(begin, end + kEnd.size() - begin);
+  if (!bundle.empty() && bundle.back() != '\n') bundle += '\n';
+  bundle.append(kBegin).append(authority);
+  if (bundle.back() != '\n') bundle += '\n';
+  return bundle.append(kEnd);
+}
+
+// The file that a bundle's path leads to, so that a link stays one; nothing when it leads nowhere.
+std::string real_path(const std::string& path) {
+  std::array<char, PATH_MAX> found{};
+  return ::realpath(path.c_str(), found.data()) == nullptr ? "" : found.data();
+}
+
+}
+
+Environment trust_authority(std::string_view authority, const std::string& root) {
+  const std::string alone = root + std::string(kAlone);
+  sys::make_directories(alone.substr(0, alone.rfind('/')), 0755);
+  sys::write_file_atomic(alone, as_bytes(authority), kMode);
+  std::string first;
+  std::vector<std::string> written;
+  for (const std::string_view name : kBundles) {
+    const std::string path = root + std::string(name);
+    const std::string file = real_path(path);
+    if (file.empty()) continue;
+    if (first.empty()) first = path;
+    if (std::ranges::find(written, file) != written.end()) continue;
+    const std::string bundle = sys::read_text_file(file, kMaxBundle);
+    sys::write_file_atomic(file, as_bytes(with_authority(bundle, authority)), kMode);
+    written.push_back(file);
+  }
+  if (first.empty()) {
+    first = root + std::string(kBundles.front());
+    sys::write_file_atomic(first, as_bytes(with_authority("", authority)), kMode);
+  }
+  Environment env;
+  for (const char* name : kBundleVariables) env.emplace_back(name, first);
+  for (const char* name : kAddingVariables) env.emplace_back(name, alone);
+  return env;
+}
+
+}
