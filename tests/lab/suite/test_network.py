@@ -4,6 +4,7 @@ import http.server
 import json
 import os
 import socket
+import ssl
 import struct
 import subprocess
 import tempfile
@@ -170,6 +171,29 @@ def internet():
         subprocess.run(["ip", "address", "del", PUBLIC + "/32", "dev", "lo"], check=True)
 
 
+@contextlib.contextmanager
+def certified(host, folder):
+    """The same pages over TLS, by a certificate of an authority that this machine, but for now no guest, trusts."""
+    def openssl(*words):
+        subprocess.run(["openssl", *words], check=True, capture_output=True, cwd=folder)
+    new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+    openssl("req", "-x509", *new, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=Test authority")
+    openssl("req", "-x509", *new, "-keyout", "host.key", "-out", "host.pem", "-subj", "/CN=" + host, "-CA", "ca.pem", "-CAkey", "ca.key",
+            "-addext", "subjectAltName=DNS:" + host, "-addext", "basicConstraints=critical,CA:FALSE")
+    server = http.server.ThreadingHTTPServer((PUBLIC, 443), Page)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder + "/host.pem", folder + "/host.key")
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    subprocess.run(["mount", "--bind", folder + "/ca.pem", "/etc/ssl/certs/ca-certificates.crt"], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "/etc/ssl/certs/ca-certificates.crt"], check=True)
+        server.shutdown()
+        server.server_close()
+
+
 FETCH = r"""
 import sys, urllib.request
 try:
@@ -196,3 +220,17 @@ def test_fetches_what_a_rule_names():
             equal(python("web", TRY_CONNECT, PUBLIC, "8080"), "ECONNREFUSED at once")
             shown = json.loads(ok("inspect", "web", "--json").out)["network"]
             equal(shown["allow_hosts"], ["page.example"])
+
+
+def test_inspects_what_a_route_names():
+    """One path of a host is open, over TLS: the guest's programs trust the sandbox's own authority, and read why they are refused."""
+    with internet() as names, tempfile.TemporaryDirectory() as folder, certified("page.example", folder):
+        manifest = folder + "/mvm.toml"
+        with open(manifest, "w", encoding="utf-8") as file:
+            file.write(f'[network]\nresolvers = ["127.0.0.1:{names.port}"]\n'
+                       '[[network.routes]]\nhost = "page.example"\n'
+                       'rules = [{ method = "GET", path = "/open/**", outcome = "allow" }]\n')
+        with sandbox("routes", "-f", manifest):
+            equal(python("routes", FETCH, "https://page.example/open/a"), "19 page.example/open/a")
+            equal(python("routes", FETCH, "https://page.example/shut"), "failed: Forbidden")
+            has(guest("routes", "cat $SSL_CERT_FILE"), "This sandbox's own authority")
