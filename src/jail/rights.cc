@@ -95,8 +95,7 @@ void give_up_rights(const Rights& rights) {
   set_limits(rights.limits);
   forbid_new_privileges();
   // Where the kernel has no Landlock the empty root stands alone; `mvm doctor` says so.
-  restrict_by_landlock(rights.writable, rights.appendable, !rights.signals_children,
-                       !rights.dials);
+  restrict_by_landlock(rights.writable, rights.appendable, !rights.signals_children, !rights.dials);
   sys::check(::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "forbidding core dumps");
   if (::prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) refuse("new privileges are not forbidden");
   if (::prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 0) refuse("the process can be dumped");

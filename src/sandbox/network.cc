@@ -23,8 +23,9 @@ static std::vector<egress::Endpoint> resolvers_of(const proto::NetworkConfig& co
   return out;
 }
 
-Network::Network(const std::optional<proto::NetworkConfig>& config, std::string name)
-    : config_(config) {
+Network::Network(const std::optional<proto::NetworkConfig>& config, std::string name,
+                 egress::EventSink sink)
+    : config_(config), sink_(std::move(sink)) {
   if (!config_) return;
   try {
     settings_.name = std::move(name);
@@ -44,9 +45,17 @@ Network::~Network() = default;
 void Network::start_proxy(loop::Loop& loop) {
   net::GuestNetwork network = maker_->take();
   sys::Fd tap = std::move(network.tap);
-  proxy_ = std::make_unique<egress::Proxy>(loop, std::move(network), std::move(settings_),
-                                           [](const egress::Event&) {});
+  proxy_ = std::make_unique<egress::Proxy>(loop, std::move(network), std::move(settings_), sink_);
   tap_ = std::move(tap);
+}
+
+void Network::set_recordable(bool recordable) {
+  if (!proxy_) return;
+  if (recordable)
+    proxy_->set_policy(policy::compile(*config_),
+                       config_->audit ? egress::Mode::Audit : egress::Mode::Enforce);
+  else
+    proxy_->set_policy({}, egress::Mode::Enforce);
 }
 
 void Network::open(loop::Loop& loop) {

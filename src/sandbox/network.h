@@ -20,8 +20,9 @@ namespace mvm::sandbox {
 class Network {
  public:
   // Begins to make it, in a child process, and reads what it needs of the host's files. The caller
-  // must have one thread. `name` is the sandbox's.
-  Network(const std::optional<proto::NetworkConfig>& config, std::string name);
+  // must have one thread. `name` is the sandbox's; `sink` records the proxy's decisions.
+  Network(const std::optional<proto::NetworkConfig>& config, std::string name,
+          egress::EventSink sink);
   ~Network();
 
   // Waits for it, and starts the proxy that answers the guest. Throws Error{Unsupported} when there
@@ -35,6 +36,8 @@ class Network {
   sys::Fd take_tap() { return std::move(tap_); }
   // The authority (PEM) that the guest is to trust; empty when nothing is inspected.
   std::string authority() const { return proxy_ ? proxy_->authority_pem() : ""; }
+  // While decisions cannot be recorded nothing new is admitted. What is under way goes on.
+  void set_recordable(bool recordable);
   // Why there is no network although one was asked for; empty when nothing is amiss.
   const std::string& missing() const { return missing_; }
 
@@ -42,6 +45,7 @@ class Network {
   void start_proxy(loop::Loop& loop);
 
   std::optional<proto::NetworkConfig> config_;
+  egress::EventSink sink_;
   egress::Settings settings_;
   net::GuestAddresses addresses_;
   std::unique_ptr<net::GuestNetworkMaker> maker_;

@@ -165,10 +165,15 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fd
       config_(std::move(config)),
       audit_(loop, config_.id, config_.audit, std::move(take(fds, proto::SandboxFd::AuditLog)),
              std::move(take(fds, proto::SandboxFd::AuditFile)),
-             [](const std::optional<audit::Failure>&) {
-               // Commands are refused one by one; whoever admits traffic stops here.
+             // Commands are refused one by one.
+             [this](const std::optional<audit::Failure>& failure) {
+               network_.set_recordable(!failure);
              }),
-      network_(config_.network, config_.name),
+      network_(config_.network, config_.name,
+               [this](const egress::Event& event) {
+                 // What cannot be recorded is told by audit_ itself, and ends admission.
+                 static_cast<void>(audit_.record(audit::egress_record(event)));
+               }),
       control_(std::move(take(fds, proto::SandboxFd::Control))),
       data_(std::move(take(fds, proto::SandboxFd::Data))),
       mux_(loop, config_,

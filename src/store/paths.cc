@@ -98,9 +98,8 @@ void Paths::ensure_runtime() const {
 
 void Paths::ensure_data() const {
   ensure_private_directory(data_);
-  for (const std::string& path :
-       {images_dir(), blobs_dir(), kernels_dir(), initramfs_dir(), overlays_dir(), sandboxes_dir(),
-        audit_dir()})
+  for (const std::string& path : {images_dir(), blobs_dir(), kernels_dir(), initramfs_dir(),
+                                  overlays_dir(), sandboxes_dir(), audit_dir()})
     ensure_private_directory(path);
 }
 
