@@ -34,10 +34,11 @@ static void measure(const std::string& folder, const char* name, Sync sync, int 
   WriterOptions options;
   options.sync = sync;
   const crypto::SigningKey authority = crypto::SigningKey::generate();
-  Writer writer(open_log(folder, LogId("sb-bench"), authority, crypto::SigningKey::generate()),
-                options, [](const auto& failure) {
-                  if (failure) std::fprintf(stderr, "%s\n", failure->why.c_str());
-                });
+  audit::Writer writer(
+      open_log(folder, LogId("sb-bench"), authority, crypto::SigningKey::generate()), options,
+      [](const auto& failure) {
+        if (failure) std::fprintf(stderr, "%s\n", failure->why.c_str());
+      });
   writer.start();
   const Event event = decision();
   const auto begin = std::chrono::steady_clock::now();
