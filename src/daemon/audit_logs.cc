@@ -22,6 +22,8 @@ AuditLogs::AuditLogs(const store::Paths& paths, const AuditSettings& settings, c
   audit::WriterOptions options;
   // The disk is its limit: no guest makes it longer.
   options.max_log = UINT64_MAX / 2;
+  // Its events are few, and each is asked for by somebody: every one is a try.
+  options.retry = std::chrono::milliseconds(0);
   writer_ = std::make_unique<audit::Writer>(
       std::move(session), options, [this](const std::optional<audit::Failure>& failure) {
         if (failure)

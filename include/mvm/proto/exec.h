@@ -27,7 +27,7 @@ inline constexpr size_t kMaxEnvironment = 1024;
 inline constexpr size_t kMaxString = kMaxPayload;  // the frame bounds them all together
 inline constexpr size_t kMaxPath = 4095;           // PATH_MAX without its NUL
 inline constexpr size_t kMaxRunId = 63;
-inline constexpr size_t kMaxUserName = 256;        // "user" or "user:group", by name or number
+inline constexpr size_t kMaxUserName = 256;  // "user" or "user:group", by name or number
 inline constexpr std::chrono::milliseconds kOutputGrace{100};
 inline constexpr std::chrono::milliseconds kDefaultKillGrace{2000};
 inline constexpr std::chrono::milliseconds kMaxDuration{1000LL * 3600 * 24 * 366};

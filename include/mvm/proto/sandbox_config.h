@@ -39,7 +39,8 @@ enum class SandboxFd : size_t {
   Count,
 };
 
-// How the sandbox's audit log goes on (mvm/audit/log.h); its descriptors are AuditLog and AuditFile.
+// How the sandbox's audit log goes on (mvm/audit/log.h); its descriptors are AuditLog and
+// AuditFile.
 struct AuditConfig {
   uint64_t file = 1;       // the number of the file
   uint64_t file_size = 0;  // bytes
