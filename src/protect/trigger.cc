@@ -84,8 +84,12 @@ __attribute__((always_inline)) inline uint64_t numbers(const char* block, const 
     const uint64_t kept = length == 64 ? ~uint64_t{0} : (uint64_t{1} << length) - 1;
     const uint64_t digits = static_cast<uint64_t>(join(now.digit, next.digit) >> at) & kept;
     const int count = std::popcount(digits);
-    const bool grouped = (digits & (digits + 1)) != 0;
-    const bool year = count == 4 && (block[at] == '1' || block[at] == '2');
+    // Few digits matter in three groups or more (an address, a date), or with three behind a point.
+    const uint64_t later = digits & (digits + 1);
+    const bool grouped =
+        std::popcount(later & ~(later << 1)) >= 2 || (later & (later >> 1) & (later >> 2)) != 0;
+    const bool year = count == 4 && ((block[at] == '1' && block[at + 1] == '9') ||
+                                     (block[at] == '2' && block[at + 1] == '0'));
     if (count >= 6 || (count >= 4 && grouped) || year) out |= uint64_t{1} << at;
     starts &= starts - 1;
   }

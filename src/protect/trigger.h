@@ -6,7 +6,8 @@
 // characters [A-Za-z0-9_-]; the first of 15 or more of [0-9A-Fa-f:] with a colon near its start; a
 // capital that begins 9 or more of [A-Z0-9] with a digit among them; the last digit before a byte
 // beyond ASCII; and the first digit of a number that could be something: digits with separators
-// [ -./()] between them, 6 or more, or 4 or more in groups, or a year.
+// [ -./()] between them, 6 or more, or 4 or more
+// in three groups or with three digits behind a separator, or a year.
 
 #include <cstddef>
 #include <cstdint>
