@@ -667,6 +667,11 @@ constexpr std::array kCommands = {
         "resolved: what a name leads to is judged when a sandbox asks for it. Exits with 1 when "
         "it is not allowed.",
         kExplainPositionals, kExplainOptions, "", false, kExplainExamples},
+    Command{Verb::PolicyScan, "policy scan", "", kItself,
+            "Find personal data and secrets in a file",
+            "Runs every detector on the file and prints the class and place (line and column, in "
+            "bytes) of each finding, and how many there are of each class; never a value.",
+            kScanPositional, kConfigOptions, "", false, kScanExamples},
     Command{Verb::Doctor,
             "doctor",
             "",
@@ -685,11 +690,6 @@ constexpr std::array kCommands = {
     Command{Verb::ConfigShow, "config show", "", kItself, "Print the settings that `up` would use",
             "Prints each setting with the place it came from, as a valid mvm.toml.",
             kFilePositional, kConfigOptions, "", false, kShowExamples},
-    Command{Verb::PolicyScan, "policy scan", "", kItself,
-            "Find personal data and secrets in a file",
-            "Runs every detector on the file and prints the class and place (line and column, in "
-            "bytes) of each finding, and how many there are of each class; never a value.",
-            kScanPositional, kConfigOptions, "", false, kScanExamples},
     Command{Verb::Daemon,
             "daemon",
             "",

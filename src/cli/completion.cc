@@ -195,7 +195,7 @@ std::string zsh_script() {
     const std::string first(command.name.substr(0, blank));
     if (!seen.insert(first).second) continue;
     const std::string summary =
-        blank == command.name.npos ? std::string(command.summary) : "commands about " + first + "s";
+        blank == command.name.npos ? std::string(command.summary) : "the " + first + " commands";
     out += "    '" + first + ":" + zsh_escaped(summary) + "'\n";
   }
   out +=
