@@ -5,7 +5,7 @@ _mvm_offer() {
     images) COMPREPLY=($(compgen -W "$(mvm image ls --quiet 2>/dev/null)" -- "$2"));;
     files) COMPREPLY=($(compgen -f -- "$2"));;
     shells) COMPREPLY=($(compgen -W 'bash zsh fish' -- "$2"));;
-    commands) COMPREPLY=($(compgen -W 'init up run exec shell cp logs ps inspect stats down rm fs image kernel audit doctor config daemon completion version help' -- "$2"));;
+    commands) COMPREPLY=($(compgen -W 'init up run exec shell cp logs ps inspect stats down rm fs image kernel audit policy doctor config daemon completion version help' -- "$2"));;
   esac
 }
 _mvm() {
@@ -34,14 +34,14 @@ _mvm() {
         COMPREPLY=($(compgen -W 'import ls rm' -- "$current")); return
       fi;;
     policy) if [[ $COMP_CWORD -eq 2 && $current != -* ]]; then
-        COMPREPLY=($(compgen -W 'explain' -- "$current")); return
+        COMPREPLY=($(compgen -W 'explain scan' -- "$current")); return
       fi;;
   esac
-  case "$command" in audit|config|daemon|fs|image|kernel) [[ ${COMP_WORDS[2]} == -* ]] || command+=" ${COMP_WORDS[2]}";; esac
+  case "$command" in audit|config|daemon|fs|image|kernel|policy) [[ ${COMP_WORDS[2]} == -* ]] || command+=" ${COMP_WORDS[2]}";; esac
   case "$previous" in
     --env-file|--file|--key) _mvm_offer files "$current"; return;;
     --image) _mvm_offer images "$current"; return;;
-    --boot-timeout|--count|--cpu-limit|--cpus|--disk-bandwidth|--disk-iops|--disk-size|--env|--grace|--group-add|--hostname|--idle-timeout|--kernel|--label|--length|--limit|--max-output|--mem|--memory|--memory-limit|--mode|--name|--offset|--only|--output-limit|--pids-limit|--platform|--profile|--ref|--retention|--rlimit|--root|--timeout|--ttl|--ulimit|--user|--wall-clock|--watchdog|--workdir) _mvm_offer nothing "$current"; return;;
+    --allow-cidr|--allow-endpoint|--allow-host|--boot-timeout|--count|--cpu-limit|--cpus|--disk-bandwidth|--disk-iops|--disk-size|--env|--grace|--group-add|--hostname|--idle-timeout|--kernel|--kind|--label|--length|--limit|--lines|--max-output|--mem|--memory|--memory-limit|--mode|--name|--network-allow|--network-preset|--offset|--only|--output-limit|--pids-limit|--platform|--profile|--ref|--retention|--rlimit|--root|--timeout|--ttl|--ulimit|--user|--wall-clock|--watchdog|--workdir) _mvm_offer nothing "$current"; return;;
     --name) _mvm_offer sandboxes "$current"; return;;
   esac
   case "$command" in
@@ -81,6 +81,8 @@ _mvm() {
     'audit verify') flags='--key --file --json --help' offer=sandboxes;;
     'audit export') flags='--public-key --help' offer=sandboxes;;
     'audit why') flags='--json --help' offer=nothing;;
+    'policy explain') flags='--file --no-network --network-preset --allow-host --allow-cidr --allow-endpoint --json --help' offer=nothing;;
+    'policy scan') flags='--json --help' offer=files;;
     'doctor') flags='--only --json --help' offer=nothing;;
     'config validate') flags='--json --help' offer=files;;
     'config show') flags='--json --help' offer=files;;

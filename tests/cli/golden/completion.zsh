@@ -15,12 +15,13 @@ _mvm_commands() {
     'stats:Print what a running sandbox uses'
     'down:Stop sandboxes'
     'rm:Remove stopped sandboxes'
-    'fs:commands about fss'
-    'image:commands about images'
-    'kernel:commands about kernels'
-    'audit:commands about audits'
+    'fs:the fs commands'
+    'image:the image commands'
+    'kernel:the kernel commands'
+    'audit:the audit commands'
+    'policy:the policy commands'
     'doctor:Check whether this host can run sandboxes'
-    'config:commands about configs'
+    'config:the config commands'
     'daemon:Serve in the foreground'
     'completion:Print a shell completion script'
     'version:Print the version'
@@ -43,7 +44,7 @@ _mvm() {
       if [[ $words[3] != -* ]]; then command="$command $words[3]"; shift words; (( CURRENT-- )); fi;;
     kernel) if (( CURRENT == 3 )) && [[ $words[3] != -* ]]; then compadd import ls rm; return; fi
       if [[ $words[3] != -* ]]; then command="$command $words[3]"; shift words; (( CURRENT-- )); fi;;
-    policy) if (( CURRENT == 3 )) && [[ $words[3] != -* ]]; then compadd explain; return; fi
+    policy) if (( CURRENT == 3 )) && [[ $words[3] != -* ]]; then compadd explain scan; return; fi
       if [[ $words[3] != -* ]]; then command="$command $words[3]"; shift words; (( CURRENT-- )); fi;;
   esac
   shift words; (( CURRENT-- ))
@@ -84,6 +85,8 @@ _mvm() {
     'audit verify') _arguments -s '--key[The daemon'\''s public key (PEM). Default\: this host'\''s.]:file:_files' '--file[Check what `mvm audit export` wrote.]:file:_files' '--json[Print one JSON document instead of text.]' '--help[Print help]' '1:sandbox:_mvm_sandboxes';;
     'audit export') _arguments -s '--public-key[Print the daemon'\''s public key (PEM) instead.]' '--help[Print help]' '1:sandbox:_mvm_sandboxes';;
     'audit why') _arguments -s '--json[Print the records as they are, one a line.]' '--help[Print help]' '1:value: ';;
+    'policy explain') _arguments -s '--file[Read this manifest, not ./mvm.toml.]:file:_files' '-f[Read this manifest, not ./mvm.toml.]:file:_files' '--no-network[No network card at all.]' '--network-preset[Rules to begin with\: none, registries, dev or agent. Default\: none.]:value: ' '*--allow-host[Let it reach a host\: example.com, *.example.com or example.com\:8443. May be given many times.]:value: ' '*--allow-cidr[Let it reach a range of addresses, private ones too\: 10.1.0.0/16 or 10.1.2.3\:5432. May be given many times.]:value: ' '*--allow-endpoint[Let it make one kind of request\: "GET https\://example.com/v1/**". May be given many times.]:value: ' '--json[Print one JSON document instead of text.]' '--help[Print help]' '*:value: ';;
+    'policy scan') _arguments -s '--json[Print one JSON document instead of text.]' '--help[Print help]' '1:file:_files';;
     'doctor') _arguments -s '*--only[Only this check, such as kvm. May be given many times.]:value: ' '--json[Print one JSON document instead of text.]' '--help[Print help]';;
     'config validate') _arguments -s '--json[Print one JSON document instead of text.]' '--help[Print help]' '1:file:_files';;
     'config show') _arguments -s '--json[Print one JSON document instead of text.]' '--help[Print help]' '1:file:_files';;

@@ -489,6 +489,8 @@ TEST_F(Actions, PolicyScanTellsPlacesAndNoValues) {
                      "\",\"findings\":[{\"class\":\"email\",\"column\":6,\"detail\":\"\","
                      "\"length\":20,\"line\":2}],\"total\":1}\n");
   EXPECT_THAT(failure({"policy", "scan", "/no/such/file"}), HasSubstr("/no/such/file"));
+}
+
 TEST_F(Actions, UpAsksForTheNetworkOfFlagsAndManifestTogether) {
   write("mvm.toml",
         "name = \"web\"\n[network]\nmode = \"audit\"\nallow_hosts = [\"a.example\"]\n"
