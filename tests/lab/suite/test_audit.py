@@ -16,8 +16,8 @@ def verified(*arguments):
     return got.code, json.loads(got.out)
 
 
-def test_audit_of_commands_is_written_by_the_sandbox_itself():
-    with sandbox() as name:
+def test_commands_are_written_by_the_sandbox_itself():
+    with sandbox("audited") as name:
         run = json.loads(mvm("exec", "--json", name, "--", "sh", "-c", "exit 3").out)
         equal(run["exit_code"], 3)
         kinds = [(r["kind"], r.get("run_id"), r.get("exit_code")) for r in records(name)]
@@ -34,8 +34,8 @@ def test_audit_of_commands_is_written_by_the_sandbox_itself():
         equal((code, found["logs"][0]["closed"], found["logs"][0]["unsigned_records"]), (0, True, 0))
 
 
-def test_audit_survives_a_killed_sandbox_process():
-    with sandbox() as name:
+def test_it_survives_a_killed_sandbox_process():
+    with sandbox("audited") as name:
         seen = sandbox_json(name)
         os.kill(seen["pids"]["sandbox"], signal.SIGKILL)
         eventually(lambda: sandbox_json(name)["state"] == "crashed", "it has crashed")
