@@ -127,7 +127,7 @@ def jail_cost(rounds):
         saved = {name: os.environ[name] for name in ("MVM_DATA_DIR", "MVM_RUNTIME_DIR")}
         os.environ.update({"MVM_DATA_DIR": homes[program] + "/data", "MVM_RUNTIME_DIR": homes[program] + "/run"})
         try:
-            return peer("mvm", program, "run", "base", "--memory", "256M", "--", "true")
+            return peer("mvm", program, "run", "base", "--no-network", "--memory", "256M", "--", "true")
         finally:
             os.environ.update(saved)
 
@@ -138,7 +138,7 @@ def jail_cost(rounds):
 
 
 def run_true():
-    return peer("mvm", MVM, "run", "base", "--memory", "256M", "--", "true")
+    return peer("mvm", MVM, "run", "base", "--no-network", "--memory", "256M", "--", "true")
 
 
 def monitor_rss(name):
@@ -231,7 +231,7 @@ def main():
     if "cold.jail_cost" in names:
         figures["cold.jail_cost"] = jail_cost(rounds)
     if {"exec.true_vs_msb", "mem.monitor_idle", "boot.exits"} & set(names):
-        mvm("up", "bench", "--image", "base", "--memory", "256M")
+        mvm("up", "bench", "--image", "base", "--no-network", "--memory", "256M")
         if "exec.true_vs_msb" in names:
             figures["exec.true_vs_msb"] = ratio("exec.true_vs_msb", rounds, lambda: peer("mvm", MVM, "exec", "bench", "--", "true"),
                                                 lambda: peer("msb", "exec"))
@@ -242,7 +242,7 @@ def main():
         mvm("rm", "--force", "bench")
     vsock, cp = ([name for name in names if name.startswith(group)] for group in ("vsock.", "cp."))
     if vsock or cp:
-        mvm("up", "bench", "--image", "base", "--memory", "256M")
+        mvm("up", "bench", "--image", "base", "--no-network", "--memory", "256M")
         if vsock:
             figures.update(vsock_figures(rounds, vsock))
         if cp:
