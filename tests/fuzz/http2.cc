@@ -16,8 +16,12 @@ static constexpr H2Limits kLimits{
     .streams = 8, .stream_window = 4096, .connection_window = 65535, .header_list = 2048};
 
 static void tell(std::string& out, H2Session& session, const H2Event& event, size_t& owed) {
-  out += "|" + std::to_string(static_cast<int>(event.kind)) + "/" + std::to_string(event.stream) +
-         "/" + std::to_string(event.error) + "|";
+  // A frame's body may come in pieces.
+  if (event.kind == H2EventKind::Data)
+    out += as_text(event.data);
+  else
+    out += "|" + std::to_string(static_cast<int>(event.kind)) + "/" + std::to_string(event.stream) +
+           "/" + std::to_string(event.error) + "|";
   if (event.kind == H2EventKind::Head || event.kind == H2EventKind::Interim) {
     const H2Head& head = session.head();
     out += head.method + head.authority + head.path + std::to_string(head.status);
