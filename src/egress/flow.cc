@@ -143,6 +143,13 @@ void Flow::take_hello(const ClientHello& hello) {
 
 void Flow::take_other() {
   const Verdict verdict = parts_.judge.ask(request());
+  // Where one address serves many names, the Host field says which is meant: by name, plain HTTP is
+  // looked into whatever the rules need, as the server name of TLS is.
+  constexpr uint16_t kHttp = 80;
+  if (verdict.admitted && !verdict.audited && host_ && to_.port == kHttp) {
+    deadline_.reset();
+    return inspect(false);
+  }
   admit(EventKind::Connect, request(), verdict);
 }
 
@@ -241,7 +248,7 @@ void Flow::inspect(bool tls) {
   http_ = std::make_unique<Http1Flow>(
       Http1Flow::Parts{parts_.loop, parts_.judge, parts_.resolver, parts_.reporter, parts_.meter,
                        parts_.interception},
-      id_, std::move(guest_), HttpOrigin{host_, to_, tls},
+      id_, std::move(guest_), HttpOrigin{host_, to_, tls, tls ? std::vector<dns::Name>() : names_},
       [this](const Http1Flow::End& how) { inspected(how); });
   http_->start();
 }

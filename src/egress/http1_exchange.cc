@@ -72,6 +72,7 @@ bool Http1Flow::take_requests() {
 void Http1Flow::take_request() {
   request_ = requests_.head();
   body_sent_ = request_done_ = response_begun_ = until_close_ = false;
+  settle_host(origin_, request_);
   const JudgedRequest judged = judge_request(parts_.judge, origin_, request_);
   Event event = Judge::describe(EventKind::Http, judged.request, judged.verdict);
   event.flow = id_;

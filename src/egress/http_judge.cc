@@ -1,5 +1,8 @@
 #include "http_judge.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace mvm::egress {
 namespace {
 
@@ -27,6 +30,15 @@ std::string where(const policy::Request& request) {
   return request.address ? request.address->text() : "";
 }
 
+}
+
+void settle_host(HttpOrigin& origin, const http::RequestHead& head) {
+  if (origin.names.empty()) return;
+  const auto names = std::exchange(origin.names, {});
+  http::RequestTarget target;
+  if (http::read_target(head, target) != http::TargetFault::None || !target.authority) return;
+  const auto name = dns::Name::parse(target.authority->host);
+  if (name && std::ranges::find(names, *name) != names.end()) origin.host = name;
 }
 
 JudgedRequest judge_request(const Judge& judge, const HttpOrigin& origin,

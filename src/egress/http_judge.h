@@ -1,7 +1,9 @@
 #pragma once
 // One HTTP request, held against the policy; and what the client is told when it is refused.
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "mvm/http/refusal.h"
 #include "mvm/http/target.h"
@@ -15,7 +17,13 @@ struct HttpOrigin {
   std::optional<dns::Name> host;
   Endpoint to;
   bool tls = false;
+  // Of plain HTTP: the names that this address was given for. The first request says which of them
+  // is meant, and the others have to keep to it; see settle_host().
+  std::vector<dns::Name> names;
 };
+
+// Makes `head`'s authority the connection's host, if it is one of its names. Once.
+void settle_host(HttpOrigin& origin, const http::RequestHead& head);
 
 struct JudgedRequest {
   policy::Request request;

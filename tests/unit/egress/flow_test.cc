@@ -58,14 +58,14 @@ class Flows : public EgressTest {
 };
 
 TEST_F(Flows, CarriesARequestAndTellsOfIt) {
-  serve_http();
-  allow_host("example.com");
+  serve_http(kPublic, 8080);
+  allow_host("example.com:8080");
   start_proxy();
-  const auto exit = guest({"curl", "-s", "http://example.com/x"});
+  const auto exit = guest({"curl", "-s", "http://example.com:8080/x"});
   EXPECT_EQ(exit.out, "hello /x") << exit.err;
   ASSERT_TRUE(eventually([&] { return !events_of(EventKind::End).empty(); }));
-  EXPECT_THAT(told(), Contains("connect allow allowed example.com 93.184.216.34 80").Times(1));
-  EXPECT_THAT(told(), Contains("end allow allowed example.com 93.184.216.34 80").Times(1));
+  EXPECT_THAT(told(), Contains("connect allow allowed example.com 93.184.216.34 8080").Times(1));
+  EXPECT_THAT(told(), Contains("end allow allowed example.com 93.184.216.34 8080").Times(1));
   const Event end = events_of(EventKind::End).at(0);
   EXPECT_GT(end.sent, 50U);
   EXPECT_GT(end.received, 50U);
@@ -219,14 +219,37 @@ TEST_F(Flows, WorksOverIpv6AndFallsBackToTheFamilyThatWorks) {
 }
 
 TEST_F(Flows, ResetsWhenTheServerRefuses) {
-  allow_host("example.com");
+  allow_host("example.com:8080");
   start_proxy();
-  const auto exit = guest({"curl", "-sS", "http://example.com/"});
+  const auto exit = guest({"curl", "-sS", "http://example.com:8080/"});
   EXPECT_EQ(exit.code, 56) << exit.err;
   ASSERT_TRUE(eventually([&] { return !events_of(EventKind::End).empty(); }));
   const Event end = events_of(EventKind::End).at(0);
   EXPECT_EQ(end.reason, Reason::UpstreamUnreachable);
   EXPECT_EQ(end.detail, "Connection refused");
+}
+
+// The same address serves names that no rule admits.
+TEST_F(Flows, PlainHttpIsHeldToItsHostField) {
+  resolver_.add("a.hosts.example", kPublic);
+  resolver_.add("b.hosts.example", kPublic);
+  serve_http();
+  allow_host("a.hosts.example");
+  allow_host("b.hosts.example");
+  start_proxy();
+  const auto get = [&](const std::string& host) {
+    return guest({"curl", "-s", "-H", "Host: " + host, "http://a.hosts.example/"}).out;
+  };
+  EXPECT_EQ(guest({"curl", "-s", "http://b.hosts.example/"}).out, "hello /");
+  EXPECT_EQ(get("a.hosts.example"), "hello /");
+  EXPECT_EQ(get("b.hosts.example"), "hello /");
+  EXPECT_THAT(get("other.example"), testing::HasSubstr("authority_mismatch"));
+  EXPECT_THAT(told(), Contains("http allow allowed GET b.hosts.example 93.184.216.34 80").Times(2));
+  // On one connection there is one host.
+  const auto both =
+      guest({"curl", "-s", "-H", "Host: a.hosts.example", "http://a.hosts.example/", "--next", "-s",
+             "-H", "Host: b.hosts.example", "http://a.hosts.example/"});
+  EXPECT_THAT(both.out, testing::HasSubstr("authority_mismatch"));
 }
 
 TEST_F(Flows, LetsServersSpeakFirst) {
@@ -507,14 +530,15 @@ TEST_F(Flows, ForgetsEverythingWhenReset) {
   serve_http();
   allow_host("example.com");
   start_proxy();
-  const auto client = start_guest({"python3", "-c",
-                                   "import socket\n"
-                                   "s = socket.create_connection(('example.com', 80))\n"
-                                   "s.send(b'GET / HTTP/1.1\\r\\n\\r\\n'); s.recv(9)\n"
-                                   "print('up', flush=True)\n"
-                                   "try:\n"
-                                   "  while s.recv(99): pass\n"
-                                   "except ConnectionResetError: print('reset')"});
+  const auto client =
+      start_guest({"python3", "-c",
+                   "import socket\n"
+                   "s = socket.create_connection(('example.com', 80))\n"
+                   "s.send(b'GET / HTTP/1.1\\r\\nHost: example.com\\r\\n\\r\\n'); s.recv(9)\n"
+                   "print('up', flush=True)\n"
+                   "try:\n"
+                   "  while s.recv(99): pass\n"
+                   "except ConnectionResetError: print('reset')"});
   ASSERT_TRUE(eventually([&] { return client->exit().out == "up\n"; }));
   proxy_->reset();
   EXPECT_EQ(proxy_->counters().flows_now, 0U);
