@@ -66,6 +66,9 @@ Machine::Machine(loop::Loop& loop, const proto::MonitorConfig& config, MonitorFd
           [this](uint64_t address, ByteView data) { write_mmio(address, data); }) {
   vm_.create_irqchip();
   vm_.set_memory(memory_);
+  // Where KVM cannot, the guest's reads of registers are exits. Right behind the memory: KVM waits
+  // for its readers after each change of the slots, and need not wait twice.
+  vm_.show_read_only(register_pages_.bytes(), GuestAddress{layout::kMmioStart});
   vm_stats_fd_ = vm_.stats_fd();
 
   // The order is the guest's: the first disk is /dev/vda.
@@ -91,9 +94,6 @@ Machine::Machine(loop::Loop& loop, const proto::MonitorConfig& config, MonitorFd
     nic_.emplace(take(fds, MonitorFd::Tap), *config.nic);
     nic_->attach(add_device(nic_->device()));
   }
-  // Where KVM cannot, the guest's reads of registers are exits.
-  vm_.show_read_only(register_pages_.bytes().first(slots_.size() * virtio::mmio::kWindow),
-                     GuestAddress{layout::kMmioStart});
   if (config.serial) vm_.add_irqfd(serial_interrupt_.get(), layout::kSerialGsi);
 
   std::vector<kvm::MmioDevice> described;
