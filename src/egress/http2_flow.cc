@@ -6,6 +6,7 @@ namespace mvm::egress {
 namespace {
 
 using namespace std::chrono_literals;
+using crypto::TlsFault;
 using crypto::TlsPhase;
 using http::H2EventKind;
 using policy::Reason;
@@ -69,7 +70,9 @@ bool Http2Flow::step() {
   if (server_) moved = write(*server_) || moved;
   take_sent();
   stop_requests();
-  if (guest_.session.over()) close_guest();
+  // A session may end by what it had to write: a limit was passed, or all is said.
+  if (server_ && server_->session.over()) take_events(*server_);
+  if (!closing_ && guest_.session.over() && take_events(guest_)) close_guest();
   return moved;
 }
 
@@ -92,11 +95,12 @@ bool Http2Flow::read(Way way, Side& side) {
   const bool tls_failed = engine != nullptr && engine->phase() == TlsPhase::Failed;
   if (!guest) {
     server_lost(tls_failed ? engine->failure().text : "it closed the connection");
-  } else if (read.state == Channel::State::Failed) {
+  } else if (read.state == Channel::State::Failed &&
+             !(streams_.empty() && tls_failed && engine->failure().fault == TlsFault::Truncated)) {
     static_cast<void>(guest_.channel.flush());  // an alert says why
     end(Reason::Allowed, tls_failed ? engine->failure().text : "connection reset");
   } else {
-    close_guest();
+    close_guest();  // many clients say no more than that, and nothing is cut off
   }
   return true;
 }
@@ -123,9 +127,10 @@ bool Http2Flow::take_events(Side& side) {
       continue;
     }
     if (&side == &guest_) {
-      how_.reason = event.error == static_cast<uint32_t>(http::H2Error::EnhanceYourCalm)
-                        ? Reason::ResourceExhausted
-                        : Reason::ProtocolUnsupported;
+      const auto error = static_cast<http::H2Error>(event.error);
+      const bool costly =
+          error == http::H2Error::EnhanceYourCalm || error == http::H2Error::Internal;
+      how_.reason = costly ? Reason::ResourceExhausted : Reason::ProtocolUnsupported;
       how_.detail = "its HTTP/2: " + std::string(event.reason);
       close_guest();
     } else {

@@ -103,7 +103,12 @@ void Http2Flow::take_event(Side& side, const http::H2Event& event) {
     return leave();
   }
   Stream* const stream = guest ? of_guest(event.stream) : of_server(event.stream);
-  if (stream == nullptr || (!guest && stream->response_ended)) {
+  const bool answered = stream != nullptr && !guest && stream->response_ended;
+  if (answered && event.kind == H2EventKind::Reset) {
+    stream->deaf = true;  // it wants no more of the request
+    to_stop_.push_back(stream->guest);
+  }
+  if (stream == nullptr || answered) {
     if (event.kind == H2EventKind::Data) side.session.consumed(event.stream, event.data.size());
     return;
   }
@@ -234,7 +239,6 @@ void Http2Flow::pass_request(Stream& stream, ByteView body) {
     stream.body.insert(stream.body.end(), body.begin(), body.end());
   else if (!server_->session.send(stream.server, body))
     stream.deaf = true;  // it has ended the stream early
-  if (stream.deaf && stream.response_ended) to_stop_.push_back(stream.guest);
 }
 
 void Http2Flow::end_request(Stream& stream) {
@@ -329,7 +333,6 @@ void Http2Flow::end_response(Stream& stream) {
     guest_.session.finish(stream.guest, stream.response_trailers);
   }
   stream.response_ended = true;
-  if (stream.deaf && !stream.request_ended) to_stop_.push_back(stream.guest);
   settle(stream);
 }
 

@@ -226,7 +226,7 @@ void H2Session::Impl::stream_closed(int32_t id, uint32_t error) {
   const auto found = streams.find(id);
   if (found == streams.end()) return;
   const H2Stream& stream = found->second;
-  const bool whole = stream.peer_ended && error == NGHTTP2_NO_ERROR;
+  const bool whole = stream.peer_ended && stream.finished && error == NGHTTP2_NO_ERROR;
   if (stream.known && !stream.dropped && !whole) {
     push(H2EventKind::Reset, id, error, "reset");
     charge();

@@ -90,7 +90,10 @@ static void set_callbacks(nghttp2_session_callbacks* to) {
           return 0;
         if (impl.bad_reason.empty()) {
           impl.bad_error = frame->goaway.error_code;
-          impl.bad_reason = "the peer broke the protocol";
+          // nghttp2's word for resets that come too fast.
+          impl.bad_reason = frame->goaway.error_code == NGHTTP2_INTERNAL_ERROR
+                                ? "the peer resets too many streams"
+                                : "the peer broke the protocol";
         }
         impl.over = true;
         return 0;

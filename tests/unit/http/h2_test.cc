@@ -194,7 +194,7 @@ TEST(H2, SaysWhenAnAnswerHasLeft) {
   EXPECT_TRUE(link.server.session.written(id));
   EXPECT_TRUE(link.server.session.reset(id, H2Error::NoError));
   link.client.feed(down + link.server.take());
-  EXPECT_EQ(link.client.log(), "[1 head 200][1 data 2][1 end]");
+  EXPECT_EQ(link.client.log(), "[1 head 200][1 data 2][1 end][1 reset no_error]");
   EXPECT_FALSE(link.server.session.written(id));
 }
 
