@@ -50,8 +50,12 @@ void Http2Flow::turn() {
   for (int i = 0; i < kStepsPerTurn && moved; ++i) {
     moved = step();
     if (over_) return;
-    if (!guest_.channel.flush()) return end(how_.reason, "connection reset");
-    if (server_ && !server_->channel.flush()) server_lost("it closed the connection");
+    if (guest_.lost) return end(how_.reason, "connection reset");
+    if (server_ && server_->lost) {
+      // What it said before is there to be read.
+      if (!read(Way::Receive, *server_)) server_lost("it closed the connection");
+      moved = true;
+    }
     if (closing_ && guest_.ended && guest_.channel.unsent() == 0)
       return end(how_.reason, how_.detail);
   }
@@ -62,18 +66,26 @@ void Http2Flow::turn() {
 
 bool Http2Flow::step() {
   bool moved = read(Way::Send, guest_);
-  if (over_ || closing_) return moved;
-  if (server_) moved = read(Way::Receive, *server_) || moved;
-  if (over_ || closing_) return moved;
+  if (server_ && !closing_ && !over_) moved = read(Way::Receive, *server_) || moved;
+  if (over_) return true;
+  if (closing_) {
+    guest_.lost = !guest_.channel.flush();
+    return moved;
+  }
   open_waiting();
   moved = write(guest_) || moved;
   if (server_) moved = write(*server_) || moved;
   take_sent();
-  stop_requests();
+  moved = stop_requests() || moved;
+  // Not before everybody has been told why: there are clients that read nothing behind a GOAWAY.
+  if (lost_ && streams_.empty() && !leaving_) {
+    leave();
+    moved = true;
+  }
   // A session may end by what it had to write: a limit was passed, or all is said.
   if (server_ && server_->session.over()) take_events(*server_);
   if (!closing_ && guest_.session.over() && take_events(guest_)) close_guest();
-  return moved;
+  return moved || closing_;
 }
 
 bool Http2Flow::read(Way way, Side& side) {
@@ -142,9 +154,12 @@ bool Http2Flow::take_events(Side& side) {
   return true;
 }
 
+// Ends with all written, or with a channel that is full, which its socket will tell of.
 bool Http2Flow::write(Side& side) {
   bool moved = false;
-  while (side.channel.unsent() < kMaxUnsent && side.session.wants_write()) {
+  while (true) {
+    side.lost = !side.channel.flush();
+    if (side.lost || side.channel.unsent() >= kMaxUnsent || !side.session.wants_write()) break;
     scratch_.clear();
     side.session.write(scratch_, kMaxUnsent);
     if (scratch_.empty()) break;
@@ -182,15 +197,15 @@ void Http2Flow::take_sent() {
 }
 
 // A client that has its answer may keep the rest of its request (RFC 9113 §8.1).
-void Http2Flow::stop_requests() {
-  std::erase_if(to_stop_, [this](int32_t id) {
-    Stream* const stream = of_guest(id);
-    if (stream == nullptr) return true;
-    if (!guest_.session.written(id)) return false;
-    guest_.session.reset(id, http::H2Error::NoError);
-    drop(*stream);
-    return true;
-  });
+bool Http2Flow::stop_requests() {
+  return std::erase_if(to_stop_, [this](int32_t id) {
+           Stream* const stream = of_guest(id);
+           if (stream == nullptr) return true;
+           if (!guest_.session.written(id)) return false;
+           guest_.session.reset(id, http::H2Error::NoError);
+           drop(*stream);
+           return true;
+         }) > 0;
 }
 
 void Http2Flow::count_time() {
@@ -204,6 +219,7 @@ void Http2Flow::count_time() {
 // ---- endings
 
 void Http2Flow::server_lost(std::string_view why) {
+  lost_ = true;
   failure_ = {Reason::UpstreamUnreachable, std::string(why)};
   write_last(*server_);  // a GOAWAY that says why
   static_cast<void>(server_->channel.flush());
@@ -217,7 +233,6 @@ void Http2Flow::server_lost(std::string_view why) {
     how_ = failure_;
     fail(streams_.at(id), failure_.reason, failure_.detail);
   }
-  leave();
 }
 
 void Http2Flow::leave() {
@@ -290,6 +305,7 @@ void Http2Flow::watch(Side& side, bool reads) {
                         ((events & EPOLLHUP) != 0 && (events & (EPOLLIN | EPOLLOUT)) == 0);
       if (!lost) return turn();
       if (&side == &guest_) return end(how_.reason, "connection reset");
+      if (!side.ended && !reader_.waits()) return turn();
       server_lost("it closed the connection");
       turn();
     });

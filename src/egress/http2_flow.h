@@ -58,6 +58,7 @@ class Http2Flow final : public HttpFlow {
     loop::Watch watch;
     uint32_t interest = 0;
     bool ended = false;  // says nothing more
+    bool lost = false;   // hears nothing more
   };
   // A request and its answer. Of one that is refused only the answer is left.
   struct Stream {
@@ -94,7 +95,7 @@ class Http2Flow final : public HttpFlow {
   bool write(Side& side);
   void write_last(Side& side);
   void take_sent();
-  void stop_requests();
+  bool stop_requests();
   void count_time();
 
   void server_lost(std::string_view why);
@@ -146,7 +147,8 @@ class Http2Flow final : public HttpFlow {
   std::string scratch_;
 
   bool admitted_ = false;
-  bool leaving_ = false;
+  bool lost_ = false;     // there is no server, and somebody missed it
+  bool leaving_ = false;  // the guest was told to make a new connection
   bool closing_ = false;
   bool over_ = false;
   HttpEnd how_;

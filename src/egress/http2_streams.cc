@@ -166,9 +166,9 @@ void Http2Flow::begin_request(int32_t id, const http::H2Head& head, bool whole) 
   admitted_ = true;
   parts_.reporter.tell(stream.judged);
   if (!server_) {
+    lost_ = true;
     how_ = failure_;
-    fail(stream, failure_.reason, failure_.detail);
-    return leave();
+    return fail(stream, failure_.reason, failure_.detail);
   }
   stream.head.method = head.method;
   stream.head.scheme = head.scheme;
