@@ -227,8 +227,13 @@ void Http2Flow::server_lost(std::string_view why) {
   by_server_.clear();
   waiting_.clear();
   std::vector<int32_t> open;
-  for (const auto& [id, stream] : streams_)
-    if (!stream.response_ended) open.push_back(id);
+  for (auto& [id, stream] : streams_) {
+    if (!stream.response_ended)
+      open.push_back(id);
+    else if (!stream.request_ended && !stream.deaf)
+      to_stop_.push_back(id);
+    stream.deaf = true;
+  }
   for (const int32_t id : open) {
     how_ = failure_;
     fail(streams_.at(id), failure_.reason, failure_.detail);

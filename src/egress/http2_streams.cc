@@ -378,7 +378,7 @@ void Http2Flow::refuse(Stream& stream, const http::Refusal& refusal) {
   stream.filters.end(false);
   std::erase(waiting_, stream.guest);
   collected_ -= std::exchange(stream.collected, 0);
-  stream.body = {};
+  stream.body = Bytes();
   stream.deaf = stream.response_begun = stream.response_ended = true;
   if (!stream.request_ended) to_stop_.push_back(stream.guest);
   settle(stream);

@@ -24,10 +24,15 @@ server.on('stream', (s, h) => {
   console.log(h[':method'] + ' ' + path);
   s.on('error', e => console.log('error ' + s.rstCode));
   s.on('aborted', () => console.log('aborted ' + path + ' ' + s.rstCode));
-  const say = text => { s.respond({':status': 200, 'content-length': text.length}); s.end(text); };
+  const say = text => { if (s.aborted || s.destroyed) return; s.respond({':status': 200, 'content-length': text.length}); s.end(text); };
   if (path == '/sum') {
     const sum = crypto.createHash('sha256');
     s.on('data', d => sum.update(d)); s.on('end', () => say(sum.digest('hex')));
+  } else if (path == '/echo') {
+    let body = ''; s.on('data', d => body += d);
+    s.on('end', () => say(`${h['content-length']}|${h['x-filter']}|${body}`));
+  } else if (path == '/early-die') {
+    s.respond({':status': 413}); s.on('finish', () => setTimeout(() => s.session.socket.destroy(), 50)); s.end('too much');
   } else if (path == '/big') {
     s.respond({':status': 200}); let i = 0;
     const more = () => { while (i < 128) if (!s.write(Buffer.alloc(65536, i++))) return s.once('drain', more); s.end(); };
