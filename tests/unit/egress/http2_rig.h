@@ -16,9 +16,10 @@ inline constexpr const char* kPublic = "93.184.216.34";
 // says.
 inline constexpr const char* kHttp2Server = R"(
 const http2 = require('http2'), fs = require('fs'), crypto = require('crypto');
-const [address, port, pem] = process.argv.slice(1);
+const [address, port, pem, streams] = process.argv.slice(1);
 let written = 0, read = 0;
-const server = http2.createSecureServer({cert: fs.readFileSync(pem), key: fs.readFileSync(pem + '.key'), maxSessionMemory: 100});
+const server = http2.createSecureServer({cert: fs.readFileSync(pem), key: fs.readFileSync(pem + '.key'), maxSessionMemory: 100,
+  settings: {maxConcurrentStreams: +(streams || 1000)}});
 server.on('stream', (s, h) => {
   const path = h[':path'];
   console.log(h[':method'] + ' ' + path);
@@ -116,8 +117,8 @@ class Http2 : public EgressTest {
     pem_ = certificate("api.example");
     settings_.trust = crypto::TrustStore::from_pem(as_text(sys::read_file(pem_, 1 << 20)), pem_);
   }
-  Program& serve_http2() {
-    return serve({"node", "-e", kHttp2Server, kPublic, "443", pem_}, {ip(kPublic), 443});
+  Program& serve_http2(const std::string& streams = "1000") {
+    return serve({"node", "-e", kHttp2Server, kPublic, "443", pem_, streams}, {ip(kPublic), 443});
   }
   void start_proxy() {
     EgressTest::start_proxy();

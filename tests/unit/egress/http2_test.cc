@@ -204,6 +204,31 @@ for (let i = 0; i < 600; ++i) {
   EXPECT_EQ(events_of(EventKind::End).size(), 1U);
 }
 
+// What a server does not take yet waits; where that would keep too much, clients are asked to try
+// again.
+TEST_F(Http2, WaitsForAServerThatTakesFewStreams) {
+  serve_http2("2");
+  allow_endpoint("* https://api.example/**");
+  start_proxy();
+  const char* const code = R"(
+const http2 = require('http2'), fs = require('fs');
+const session = http2.connect('https://api.example', {ca: fs.readFileSync(process.argv[1])});
+session.on('remoteSettings', () => {});
+const length = +process.argv[2]; let left = 40, good = 0, refused = 0;
+for (let i = 0; i < 40; ++i) {
+  const s = session.request({':path': '/sum', ':method': 'POST'}); let got = '';
+  s.on('data', d => got += d); s.on('error', () => {});
+  s.on('close', () => {
+    if (s.rstCode == 7) ++refused; else if (got.length == 64) ++good;
+    if (--left == 0) { console.log(good + refused, refused > 0); session.close(); }
+  });
+  s.end(Buffer.alloc(length));
+}
+)";
+  EXPECT_EQ(guest({"node", "-e", code, authority_, "10000"}).out, "40 false\n");
+  EXPECT_EQ(guest({"node", "-e", code, authority_, "200000"}).out, "40 true\n");
+}
+
 TEST_F(Http2, PassesEventsOnAsTheyCome) {
   serve_http2();
   allow_endpoint("GET https://api.example/sse");
