@@ -112,8 +112,7 @@ for g in (c.answer(c.ask('/no')), post('/kept', b'ab!', [('content-length', '3')
 g = c.answer(c.ask('/bang!')); print(g['body'], g['reset'])
 print(c.answer(c.ask('/on'))['body'])
 )");
-  EXPECT_EQ(exit.out, "403 True\n403 True\n403 True\n403 True\nb'' 2\nb'hello /on'\n")
-      << exit.err;
+  EXPECT_EQ(exit.out, "403 True\n403 True\n403 True\n403 True\nb'' 2\nb'hello /on'\n") << exit.err;
   // A body that is collected is refused before anything of it leaves.
   EXPECT_THAT(told(), Contains("http deny route_denied POST api.example 93.184.216.34 443"));
   EXPECT_THAT(log_, AllOf(Contains("/kept broken"), Contains("/sum broken"),
