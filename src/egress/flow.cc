@@ -245,15 +245,15 @@ void Flow::inspect(bool tls) {
   watch_.reset();
   server_watch_.reset();
   upstream_.reset();
-  http_ = std::make_unique<Http1Flow>(
-      Http1Flow::Parts{parts_.loop, parts_.judge, parts_.resolver, parts_.reporter, parts_.meter,
-                       parts_.interception, parts_.filters},
+  http_ = std::make_unique<HttpConnection>(
+      HttpParts{parts_.loop, parts_.judge, parts_.resolver, parts_.reporter, parts_.meter,
+                parts_.interception, parts_.filters},
       id_, std::move(guest_), HttpOrigin{host_, to_, tls, tls ? std::vector<dns::Name>() : names_},
-      [this](const Http1Flow::End& how) { inspected(how); });
+      [this](const HttpEnd& how) { inspected(how); });
   http_->start();
 }
 
-void Flow::inspected(const Http1Flow::End& how) {
+void Flow::inspected(const HttpEnd& how) {
   if (http_->admitted()) ++parts_.counters.flows;
   // A connection whose every request was refused has been told of by them.
   told_ = http_->admitted() || !how.detail.empty();

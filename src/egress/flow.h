@@ -7,7 +7,7 @@
 //   first bytes ─ judged by the ClientHello ─ dial ─    │   dial ─ whoever speaks first ─
 //                            │                          │               │
 //                            ├ refused: TLS alert       └─────────── relay
-//                            └ inspected: Http1Flow
+//                            └ inspected: HttpConnection
 //
 // The client's first bytes are looked at and left in the socket, so a relay starts with nothing to
 // carry over.
@@ -18,7 +18,7 @@
 
 #include "connector.h"
 #include "hello_peek.h"
-#include "http1_flow.h"
+#include "http_connection.h"
 #include "interception.h"
 #include "judge.h"
 #include "last_words.h"
@@ -84,7 +84,7 @@ class Flow {
   void proceed();
   void relay();
   void inspect(bool tls);
-  void inspected(const Http1Flow::End& how);
+  void inspected(const HttpEnd& how);
   void end(policy::Reason reason = policy::Reason::Allowed, std::string detail = {});
   void finish();
 
@@ -106,7 +106,7 @@ class Flow {
   std::unique_ptr<Connector> dial_;
   sys::Fd upstream_;
   std::unique_ptr<Relay> relay_;
-  std::unique_ptr<Http1Flow> http_;
+  std::unique_ptr<HttpConnection> http_;
   std::unique_ptr<LastWords> last_words_;
 };
 

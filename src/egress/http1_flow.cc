@@ -14,26 +14,25 @@ using policy::Reason;
 constexpr size_t kOnce = 64 * 1024;
 constexpr int kStepsPerTurn = 16;
 constexpr auto kLastWords = 2s;
-constexpr auto kRefill = 5ms;
 
 }
 
-Http1Flow::Http1Flow(Parts parts, uint64_t id, sys::Fd guest, HttpOrigin origin,
-                     std::function<void(End)> done)
+Http1Flow::Http1Flow(HttpParts parts, uint64_t id, OpenChannel guest,
+                     std::optional<OpenChannel> upstream, HttpOrigin origin, Done done)
     : parts_(parts),
       id_(id),
       origin_(std::move(origin)),
       done_(std::move(done)),
-      stage_(origin_.tls ? Stage::Handshake : Stage::Idle),
-      guest_(origin_.tls
-                 ? Channel(std::move(guest), crypto::TlsEngine(parts_.interception->guests()))
-                 : Channel(std::move(guest))),
+      guest_(std::move(guest.channel)),
+      input_(std::move(guest.input)),
+      upstream_(upstream ? std::make_unique<Upstream>(std::move(*upstream)) : nullptr),
+      reader_(parts.loop, parts.meter, [this] { turn(); }),
       last_use_(parts.loop.now()) {}
 
 void Http1Flow::start() {
-  if (stage_ == Stage::Handshake)
-    deadline_ = parts_.loop.after(kHandshakePatience, [this] { end(Reason::TimedOut); });
   update();
+  // What came with the handshake waits already.
+  if (!input_.empty()) later_ = parts_.loop.after(0ms, [this] { turn(); });
 }
 
 // ---- moving bytes
@@ -60,8 +59,6 @@ bool Http1Flow::step() {
   bool moved = read_guest();
   if (stage_ != Stage::Ended) moved = read_upstream() || moved;
   switch (stage_) {
-    case Stage::Handshake:
-      return handshake() || moved;
     case Stage::Idle:
     case Stage::Collecting:
     case Stage::Active: {
@@ -72,7 +69,6 @@ bool Http1Flow::step() {
     case Stage::Upgraded:
       return relay_upgraded() || moved;
     case Stage::Connecting:
-      if (upstream_ && check_upstream() && stage_ == Stage::Active) return true;
       return moved;
     case Stage::Closing:
       input_.clear();
@@ -83,86 +79,42 @@ bool Http1Flow::step() {
   return false;
 }
 
-size_t Http1Flow::allowance(Way way) {
-  const size_t allowed = parts_.meter.allow(way, kOnce, parts_.loop.now());
-  if (allowed > 0) return allowed;
-  throttled_ = true;
-  if (!refill_)
-    refill_ = parts_.loop.after(kRefill, [this] {
-      refill_.reset();
-      throttled_ = false;
-      turn();
-    });
-  return 0;
-}
-
 bool Http1Flow::read_guest() {
   const bool room = !upstream_ || upstream_->channel.unsent() < kMaxUnsent;
-  if (guest_ended_ || !room || input_.size() >= kOnce || throttled_) return false;
+  if (guest_ended_ || !room || input_.size() >= kOnce) return false;
   if (stage_ == Stage::Connecting || (stage_ == Stage::Active && request_done_)) return false;
-  const size_t allowed = allowance(Way::Send);
-  if (allowed == 0) return false;
-  const uint64_t before = guest_.taken();
-  const size_t had = input_.size();
-  const auto state = guest_.receive(input_, allowed);
-  parts_.meter.count(Way::Send, allowed, guest_.taken() - before);
-  if (parts_.meter.used_up()) {
+  const auto read = reader_.receive(Way::Send, guest_, input_);
+  if (read.used_up) {
     end(Reason::ResourceExhausted, "the sandbox has used up its bytes");
     return false;
   }
-  if (state == Channel::State::Failed) {
+  if (read.state == Channel::State::Failed) {
     static_cast<void>(guest_.flush());  // an alert says why
     end(Reason::Allowed, guest_.engine() != nullptr && guest_.engine()->phase() == TlsPhase::Failed
                              ? guest_.engine()->failure().text
                              : "connection reset");
     return false;
   }
-  guest_ended_ = state == Channel::State::Ended;
-  return guest_ended_ || input_.size() > had || guest_.taken() > before;
+  guest_ended_ = read.state == Channel::State::Ended;
+  return read.moved;
 }
 
 bool Http1Flow::read_upstream() {
-  if (!upstream_ || upstream_->ended || throttled_) return false;
+  if (!upstream_ || upstream_->ended) return false;
   Upstream& up = *upstream_;
   if (guest_.unsent() >= kMaxUnsent || up.input.size() >= kOnce) return false;
-  const size_t allowed = allowance(Way::Receive);
-  if (allowed == 0) return false;
-  const uint64_t before = up.channel.taken();
   const size_t had = up.input.size();
-  const auto state = up.channel.receive(up.input, allowed);
-  parts_.meter.count(Way::Receive, allowed, up.channel.taken() - before);
-  if (parts_.meter.used_up()) {
+  const auto read = reader_.receive(Way::Receive, up.channel, up.input);
+  if (read.used_up) {
     end(Reason::ResourceExhausted, "the sandbox has used up its bytes");
     return false;
   }
   if (up.input.size() > had) up.answered = true;
-  if (state == Channel::State::Open) return up.input.size() > had || up.channel.taken() > before;
+  if (read.state == Channel::State::Open) return read.moved;
   up.ended = true;
   // What came before the end is parsed first.
   if (stage_ == Stage::Active || stage_ == Stage::Upgraded) take_responses();
-  if (upstream_ && upstream_.get() == &up && stage_ != Stage::Ended) upstream_lost(state);
-  return true;
-}
-
-// ---- the guest's TLS
-
-bool Http1Flow::handshake() {
-  crypto::TlsEngine& engine = *guest_.engine();
-  if (engine.phase() == TlsPhase::Hello) {
-    const auto& offered = engine.hello().protocols;
-    const bool http1 = std::ranges::find(offered, kHttp1) != offered.end();
-    const auto leaf = parts_.interception->leaf(engine.hello().server_name);
-    if (!leaf || (!offered.empty() && !http1))
-      engine.refuse(leaf ? crypto::TlsAlert::NoApplicationProtocol
-                         : crypto::TlsAlert::UnrecognizedName);
-    else
-      engine.accept(leaf, http1 ? kHttp1 : std::string_view());
-    // What came behind the hello has waited.
-    return true;
-  }
-  if (engine.phase() != TlsPhase::Open) return false;
-  stage_ = Stage::Idle;
-  deadline_.reset();
+  if (upstream_ && upstream_.get() == &up && stage_ != Stage::Ended) upstream_lost(read.state);
   return true;
 }
 
@@ -214,14 +166,13 @@ void Http1Flow::reset() noexcept {
 void Http1Flow::end(Reason reason, std::string detail) {
   if (stage_ == Stage::Ended) return;
   const bool clean = stage_ == Stage::Closing && guest_.unsent() == 0;
-  const bool told_by_tls = stage_ == Stage::Handshake && guest_.unsent() == 0;
   stage_ = Stage::Ended;
   filters_.end(false);
   guest_watch_.reset();
   deadline_.reset();
-  refill_.reset();
+  opening_.reset();
   if (upstream_) upstream_->watch.reset();
-  if (!clean && !told_by_tls) reset();
+  if (!clean) reset();
   const auto done = std::move(done_);
   done({reason, std::move(detail)});
 }
@@ -230,7 +181,7 @@ void Http1Flow::end(Reason reason, std::string detail) {
 
 void Http1Flow::update() {
   const bool to_upstream = !upstream_ || upstream_->channel.unsent() < kMaxUnsent;
-  const bool reads_guest = !guest_ended_ && to_upstream && !throttled_ &&
+  const bool reads_guest = !guest_ended_ && to_upstream && !reader_.waits() &&
                            stage_ != Stage::Connecting && input_.size() < kOnce &&
                            !(stage_ == Stage::Active && request_done_);
   watch(guest_, guest_watch_, guest_interest_,
@@ -239,7 +190,7 @@ void Http1Flow::update() {
   if (upstream_) {
     Upstream& up = *upstream_;
     const bool reads =
-        !up.ended && !throttled_ && guest_.unsent() < kMaxUnsent && up.input.size() < kOnce;
+        !up.ended && !reader_.waits() && guest_.unsent() < kMaxUnsent && up.input.size() < kOnce;
     watch(up.channel, up.watch, up.interest,
           (reads ? EPOLLIN : 0U) | (up.channel.wants_write() ? EPOLLOUT : 0U));
     again = again || (reads && up.channel.holds_input());

@@ -19,53 +19,32 @@
 
 #include "mvm/http/parser.h"
 
-#include "channel.h"
-#include "connector.h"
 #include "filters.h"
-#include "http_judge.h"
-#include "interception.h"
-#include "meter.h"
-#include "reporter.h"
+#include "http_flow.h"
+#include "metered_reader.h"
+#include "server_opening.h"
 
 namespace mvm::egress {
 
-class Http1Flow {
+class Http1Flow final : public HttpFlow {
  public:
   static constexpr size_t kMaxUnsent = 256 * 1024;     // to one side, before the other is read on
   static constexpr size_t kMaxCollected = 256 * 1024;  // of a request's body, as it came
-  static constexpr std::chrono::seconds kHandshakePatience{15};
-  static constexpr std::string_view kHttp1 = "http/1.1";  // in ALPN
+  using Done = std::function<void(HttpEnd)>;
 
-  struct Parts {
-    loop::Loop& loop;
-    Judge& judge;
-    Resolver& resolver;
-    Reporter& reporter;
-    Meter& meter;
-    Interception* interception;
-    const std::vector<std::shared_ptr<FilterSource>>& filters;
-  };
-  struct End {
-    policy::Reason reason = policy::Reason::Allowed;
-    std::string detail;
-  };
-  // `done` is called once, later than the constructor; it must not drop the flow before the next
-  // turn.
-  Http1Flow(Parts parts, uint64_t id, sys::Fd guest, HttpOrigin origin,
-            std::function<void(End)> done);
-  Http1Flow(const Http1Flow&) = delete;
-  Http1Flow& operator=(const Http1Flow&) = delete;
+  // `upstream`: a connection to the server that has not been used, if there is one already.
+  Http1Flow(HttpParts parts, uint64_t id, OpenChannel guest, std::optional<OpenChannel> upstream,
+            HttpOrigin origin, Done done);
 
-  void start();
-  void reset() noexcept;
-  bool admitted() const noexcept { return admitted_; }  // some request was
-  uint64_t sent() const noexcept { return guest_.taken(); }
-  uint64_t received() const noexcept { return guest_.given(); }
-  loop::Clock::time_point last_use() const noexcept { return last_use_; }
+  void start() override;
+  void reset() noexcept override;
+  bool admitted() const noexcept override { return admitted_; }
+  uint64_t sent() const noexcept override { return guest_.taken(); }
+  uint64_t received() const noexcept override { return guest_.given(); }
+  loop::Clock::time_point last_use() const noexcept override { return last_use_; }
 
  private:
   enum class Stage : uint8_t {
-    Handshake,   // TLS with the guest
     Idle,        // no request yet
     Collecting,  // one is judged, and its body wanted whole
     Connecting,  // one is judged, and upstream not there yet
@@ -75,10 +54,11 @@ class Http1Flow {
     Ended,
   };
   struct Upstream {
-    explicit Upstream(Channel made) : channel(std::move(made)) {}
+    explicit Upstream(OpenChannel made)
+        : channel(std::move(made.channel)), input(std::move(made.input)) {}
     Channel channel;
-    http::ResponseParser parser;
     Bytes input;
+    http::ResponseParser parser;
     loop::Watch watch;
     uint32_t interest = 0;
     bool ended = false;     // says nothing more
@@ -92,7 +72,6 @@ class Http1Flow {
   bool step();  // true: something moved
   bool read_guest();
   bool read_upstream();
-  bool handshake();
   bool take_requests();
   void take_request();
   bool filter_request(http::RequestHead& forwarded);
@@ -109,8 +88,7 @@ class Http1Flow {
   bool relay_upgraded();
 
   void connect();
-  void connected(Dial::Result result);
-  bool check_upstream();  // its handshake; false: failed
+  void connected(ServerOpening::Result result);
   void upstream_lost(Channel::State state);
   void refuse(const http::Refusal& refusal);
   void refuse(FilterRefusal refusal);
@@ -119,13 +97,12 @@ class Http1Flow {
   void end(policy::Reason reason = policy::Reason::Allowed, std::string detail = {});
   void update();
   void watch(Channel& channel, loop::Watch& watch, uint32_t& interest, uint32_t wanted);
-  size_t allowance(Way way);
 
-  Parts parts_;
+  HttpParts parts_;
   uint64_t id_;
   HttpOrigin origin_;
-  std::function<void(End)> done_;
-  Stage stage_;
+  Done done_;
+  Stage stage_ = Stage::Idle;
   Channel guest_;
   loop::Watch guest_watch_;
   uint32_t guest_interest_ = 0;
@@ -133,8 +110,8 @@ class Http1Flow {
   bool guest_ended_ = false;
   http::RequestParser requests_;
   std::unique_ptr<Upstream> upstream_;
-  std::unique_ptr<Connector> connector_;
-  std::unique_ptr<Connector> old_connector_;
+  std::unique_ptr<ServerOpening> opening_;
+  MeteredReader reader_;
 
   // The exchange under way.
   http::RequestHead request_;  // as it came; its body's framing and the handshake's key are in it
@@ -153,11 +130,9 @@ class Http1Flow {
   uint64_t exchanges_ = 0;
 
   bool admitted_ = false;
-  bool throttled_ = false;
-  End how_;
+  HttpEnd how_;
   loop::Clock::time_point last_use_;
   loop::Watch deadline_;
-  loop::Watch refill_;
   loop::Watch later_;
 };
 

@@ -1,8 +1,5 @@
 // The side of an inspected connection that leads to the server.
-#include "mvm/sys/error.h"
-
 #include "http1_flow.h"
-#include "sockets.h"
 
 namespace mvm::egress {
 namespace {
@@ -17,40 +14,21 @@ using policy::Reason;
 void Http1Flow::connect() {
   stage_ = Stage::Connecting;
   upstream_.reset();
-  old_connector_ = std::move(connector_);
-  connector_ = std::make_unique<Connector>(
-      Connector::Parts{parts_.loop, parts_.judge, parts_.resolver}, origin_.host, origin_.to,
-      [this](Dial::Result result) { connected(std::move(result)); });
+  opening_ = std::make_unique<ServerOpening>(
+      parts_, origin_, std::vector{std::string(kHttp1)},
+      [this](ServerOpening::Result result) { connected(std::move(result)); });
 }
 
-void Http1Flow::connected(Dial::Result result) {
-  if (!result.socket) {
-    fail(result.error == ETIMEDOUT ? Reason::TimedOut : Reason::UpstreamUnreachable,
-         sys::errno_text(result.error));
+void Http1Flow::connected(ServerOpening::Result result) {
+  if (!result.server) {
+    fail(result.failure.reason, result.failure.detail);
     return turn();
   }
-  prepare_stream(result.socket.get());
-  if (!origin_.tls) {
-    upstream_ = std::make_unique<Upstream>(Channel(std::move(result.socket)));
-  } else {
-    const crypto::TlsPeer peer{origin_.host->text(), origin_.to.port, {std::string(kHttp1)}, {}};
-    upstream_ = std::make_unique<Upstream>(
-        Channel(std::move(result.socket), crypto::TlsEngine(parts_.interception->servers(), peer)));
-    deadline_ = parts_.loop.after(kHandshakePatience, [this] {
-      fail(Reason::TimedOut, "its TLS handshake does not end");
-      turn();
-    });
-  }
-  turn();
-}
-
-bool Http1Flow::check_upstream() {
-  if (!upstream_->channel.open()) return true;
-  deadline_.reset();
+  upstream_ = std::make_unique<Upstream>(std::move(*result.server));
   upstream_->parser.expect(request_.method);
   upstream_->channel.send(request_text_);
   stage_ = Stage::Active;
-  return true;
+  turn();
 }
 
 // It has ended or failed, at a point that decides what that means.
@@ -59,10 +37,6 @@ void Http1Flow::upstream_lost(Channel::State state) {
   crypto::TlsEngine* engine = up.channel.engine();
   const bool tls_failed = engine != nullptr && engine->phase() == TlsPhase::Failed;
   const std::string why = tls_failed ? engine->failure().text : "it closed the connection";
-  if (stage_ == Stage::Connecting) {
-    static_cast<void>(up.channel.flush());  // the alert that says so
-    return fail(Reason::UpstreamTls, why);
-  }
   if (stage_ == Stage::Upgraded) {
     if (state == Channel::State::Failed) return end(Reason::Allowed, "connection reset");
     return;

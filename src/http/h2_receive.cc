@@ -59,7 +59,7 @@ void H2Session::Impl::give_up(uint32_t error, std::string_view reason) {
 }
 
 void H2Session::Impl::push(H2EventKind kind, int32_t id, uint32_t error, std::string_view reason) {
-  events.push_back({H2Event{kind, id, {}, error, reason}, {}, {}});
+  events.push_back({H2Event{kind, id, {}, error, false, reason}, {}, {}});
 }
 
 // Resets the stream, and says so to whoever may have heard of it.
@@ -67,9 +67,11 @@ void H2Session::Impl::malformed(int32_t id, std::string_view reason) {
   // Never opened, such as one beyond the limit, which nghttp2 refuses by itself.
   if (nghttp2_session_find_stream(session.get(), id) == nullptr) return charge();
   H2Stream& stream = streams[id];
-  if (!stream.dropped)
+  if (!stream.dropped) {
     push(stream.known ? H2EventKind::Reset : H2EventKind::Malformed, id, NGHTTP2_PROTOCOL_ERROR,
          reason);
+    events.back().event.fault = true;
+  }
   stream.dropped = true;
   nghttp2_submit_rst_stream(session.get(), NGHTTP2_FLAG_NONE, id, NGHTTP2_PROTOCOL_ERROR);
   charge();
@@ -224,7 +226,7 @@ void H2Session::Impl::stream_closed(int32_t id, uint32_t error) {
   const auto found = streams.find(id);
   if (found == streams.end()) return;
   const H2Stream& stream = found->second;
-  const bool whole = stream.peer_ended && error == NGHTTP2_NO_ERROR;
+  const bool whole = stream.peer_ended && stream.finished && error == NGHTTP2_NO_ERROR;
   if (stream.known && !stream.dropped && !whole) {
     push(H2EventKind::Reset, id, error, "reset");
     charge();
@@ -267,7 +269,7 @@ H2Event H2Session::next(ByteView& input) {
   input = {};
   if (impl.bad_reason.empty() || impl.bad_told) return {};
   impl.bad_told = true;
-  return {H2EventKind::Bad, 0, {}, impl.bad_error, impl.bad_reason};
+  return {H2EventKind::Bad, 0, {}, impl.bad_error, false, impl.bad_reason};
 }
 
 }

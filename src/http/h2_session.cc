@@ -90,7 +90,10 @@ static void set_callbacks(nghttp2_session_callbacks* to) {
           return 0;
         if (impl.bad_reason.empty()) {
           impl.bad_error = frame->goaway.error_code;
-          impl.bad_reason = "the peer broke the protocol";
+          // nghttp2's word for resets that come too fast.
+          impl.bad_reason = frame->goaway.error_code == NGHTTP2_INTERNAL_ERROR
+                                ? "the peer resets too many streams"
+                                : "the peer broke the protocol";
         }
         impl.over = true;
         return 0;
@@ -336,6 +339,11 @@ bool H2Session::send(int32_t id, ByteView data) {
   H2Stream* const stream = impl_->sending(id);
   if (stream == nullptr) return false;
   if (data.empty()) return true;
+  // What has left is cut off now and then: a body that comes as fast as it goes is never all gone.
+  if (stream->offset > stream->body.size() / 2) {
+    stream->body.erase(0, stream->offset);
+    stream->offset = 0;
+  }
   stream->body += as_text(data);
   resume(*impl_, id, *stream);
   return true;
@@ -355,7 +363,12 @@ bool H2Session::finish(int32_t id, const Headers& trailers) {
 bool H2Session::reset(int32_t id, H2Error error) {
   const auto found = impl_->streams.find(id);
   if (impl_->over || found == impl_->streams.end() || found->second.dropped) return false;
-  found->second.dropped = true;
+  H2Stream& stream = found->second;
+  stream.dropped = true;
+  // The frame that says so may have to wait; the body does not wait with it.
+  if (unsent(id) > 0) impl_->note_sent(id, unsent(id));
+  stream.body = {};
+  stream.offset = 0;
   return nghttp2_submit_rst_stream(impl_->session.get(), NGHTTP2_FLAG_NONE, id,
                                    static_cast<uint32_t>(error)) == 0;
 }
@@ -363,6 +376,10 @@ bool H2Session::reset(int32_t id, H2Error error) {
 size_t H2Session::unsent(int32_t id) const noexcept {
   const auto found = impl_->streams.find(id);
   return found == impl_->streams.end() ? 0 : found->second.body.size() - found->second.offset;
+}
+
+bool H2Session::written(int32_t id) const noexcept {
+  return nghttp2_session_get_stream_local_close(impl_->session.get(), id) == 1;
 }
 
 void H2Session::ping() { nghttp2_submit_ping(impl_->session.get(), NGHTTP2_FLAG_NONE, nullptr); }

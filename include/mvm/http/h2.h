@@ -85,6 +85,7 @@ struct H2Event {
   int32_t stream = 0;
   ByteView data;
   uint32_t error = 0;       // an H2Error, or what the peer made up
+  bool fault = false;       // Reset: it was we who reset it, for what the peer sent
   std::string_view reason;  // one phrase for the log; static text
 };
 
@@ -129,6 +130,8 @@ class H2Session {
   bool finish(int32_t stream, const Headers& trailers = {});  // all is sent; ends our direction
   bool reset(int32_t stream, H2Error error);
   size_t unsent(int32_t stream) const noexcept;  // bytes of send() that have not been written
+  // Our direction has ended, and all of it was written. Not of streams that have gone.
+  bool written(int32_t stream) const noexcept;
 
   // ---- the connection
   // Lets the peer have some frames that move nothing for each second, as PINGs that keep an idle

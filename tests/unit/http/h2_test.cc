@@ -2,6 +2,8 @@
 
 #include "mvm/http/h2.h"
 
+#include <malloc.h>
+
 #include <gtest/gtest.h>
 
 #include "mvm/base/error.h"
@@ -143,6 +145,57 @@ TEST(H2, WhatGoesDownWithItsStreamCountsAsSent) {
   H2Sent one;
   while (link.client.session.take_sent(one)) sent += one.length;
   EXPECT_EQ(sent, 1'000'000U);
+}
+
+// What has left goes, also of a body that is never all gone; otherwise a long one would be kept
+// whole.
+TEST(H2, ABodyThatNeverEndsIsNotKept) {
+  const H2Limits limits{.stream_window = 100'000, .connection_window = 100'000};
+  H2Link link(limits);
+  const int32_t id = link.client.session.request(get(), false);
+  link.client.session.send(id, as_bytes(std::string(200'000, 'x')));
+  link.run();
+  const size_t before = ::mallinfo2().uordblks + ::mallinfo2().hblkhd;
+  for (int at = 0; at < 400; ++at) {
+    H2Sent one;
+    while (link.client.session.take_sent(one))
+      link.client.session.send(id, as_bytes(std::string(one.length, 'y')));
+    link.server.body.clear();
+    link.server.feed(link.client.take());
+    link.client.feed(link.server.take());
+    ASSERT_GT(link.client.session.unsent(id), 0U);
+  }
+  EXPECT_LT(::mallinfo2().uordblks + ::mallinfo2().hblkhd, before + 4'000'000);
+}
+
+// The peer may not take the reset for a long time.
+TEST(H2, AResetStreamKeepsNoBody) {
+  H2End client(H2Side::Client);
+  const int32_t id = client.session.request(get(), false);
+  client.session.send(id, as_bytes(std::string(200'000, 'x')));
+  client.session.reset(id, H2Error::Cancel);
+  EXPECT_EQ(client.session.unsent(id), 0U);
+  H2Sent sent;
+  ASSERT_TRUE(client.session.take_sent(sent));
+  EXPECT_EQ(sent.length, 200'000U);
+  client.take();
+  EXPECT_FALSE(client.session.take_sent(sent));
+}
+
+TEST(H2, SaysWhenAnAnswerHasLeft) {
+  H2Link link;
+  const int32_t id = link.client.session.request(get(), false);
+  link.run();
+  link.server.session.respond(id, answer(), false);
+  link.server.session.send(id, as_bytes("no"));
+  link.server.session.finish(id);
+  EXPECT_FALSE(link.server.session.written(id));
+  const std::string down = link.server.take();
+  EXPECT_TRUE(link.server.session.written(id));
+  EXPECT_TRUE(link.server.session.reset(id, H2Error::NoError));
+  link.client.feed(down + link.server.take());
+  EXPECT_EQ(link.client.log(), "[1 head 200][1 data 2][1 end][1 reset no_error]");
+  EXPECT_FALSE(link.server.session.written(id));
 }
 
 // ---- ends

@@ -1,0 +1,371 @@
+// Streams, one by one: judged, stripped of what is for one hop, filtered, and passed on.
+#include <algorithm>
+
+#include "mvm/base/error.h"
+
+#include "http2_fields.h"
+#include "http2_flow.h"
+
+namespace mvm::egress {
+namespace {
+
+using http::BodyKind;
+using http::H2Error;
+using http::H2EventKind;
+using policy::Reason;
+
+H2Error known(uint32_t error) {
+  return http::h2_error_name(error).empty() ? H2Error::Cancel : static_cast<H2Error>(error);
+}
+
+}
+
+Http2Flow::Stream* Http2Flow::of_guest(int32_t id) {
+  const auto found = streams_.find(id);
+  return found == streams_.end() ? nullptr : &found->second;
+}
+
+Http2Flow::Stream* Http2Flow::of_server(int32_t id) {
+  const auto found = by_server_.find(id);
+  return found == by_server_.end() ? nullptr : of_guest(found->second);
+}
+
+void Http2Flow::begin(Side& side, const Begun& begun, bool whole) {
+  if (&side == &guest_) return begin_request(begun.stream, begun.head, whole);
+  if (Stream* const stream = of_server(begun.stream)) begin_response(*stream, begun.head, whole);
+}
+
+void Http2Flow::take_event(Side& side, const http::H2Event& event) {
+  const bool guest = &side == &guest_;
+  if (event.kind == H2EventKind::GoAway && !guest) {
+    // What is still to be opened never will be; the client may try elsewhere.
+    for (const int32_t id : std::exchange(waiting_, {})) {
+      guest_.session.reset(id, H2Error::RefusedStream);
+      drop(streams_.at(id));
+    }
+    return leave();
+  }
+  Stream* const stream = guest ? of_guest(event.stream) : of_server(event.stream);
+  const bool answered = stream != nullptr && !guest && stream->response_ended;
+  if (answered && event.kind == H2EventKind::Reset) {
+    stream->deaf = true;  // it wants no more of the request
+    to_stop_.push_back(stream->guest);
+  }
+  if (stream == nullptr || answered) {
+    if (event.kind == H2EventKind::Data) side.session.consumed(event.stream, event.data.size());
+    return;
+  }
+  switch (event.kind) {
+    case H2EventKind::Interim: {
+      http::H2Head head = side.session.head();
+      head.headers = without_hop_fields(head.headers);
+      guest_.session.interim(stream->guest, head);
+      return;
+    }
+    case H2EventKind::Data:
+      return guest ? take_request_body(*stream, event.data)
+                   : take_response_body(*stream, event.data);
+    case H2EventKind::Trailers:
+      (guest ? stream->trailers : stream->response_trailers) =
+          kept_trailers(side.session.trailers());
+      return;
+    case H2EventKind::End:
+      return guest ? end_request(*stream) : end_response(*stream);
+    case H2EventKind::Reset:
+      return guest ? guest_reset(*stream, event.error) : server_reset(*stream, event);
+    default:
+      return;
+  }
+}
+
+// ---- requests
+
+void Http2Flow::begin_request(int32_t id, const http::H2Head& head, bool whole) {
+  // It crossed our GOAWAY, or that is still to be written.
+  if (leaving_) {
+    guest_.session.reset(id, H2Error::RefusedStream);
+    return;
+  }
+  Stream& stream = streams_[id];
+  stream.guest = id;
+  stream.method = head.method;
+  stream.request_ended = whole;
+  stream.request_has_body = !whole;
+  const http::RequestHead request = as_request(head);
+  settle_host(origin_, request);
+  const JudgedRequest judged = judge_request(parts_.judge, origin_, request);
+  stream.judged = Judge::describe(EventKind::Http, judged.request, judged.verdict);
+  stream.judged.flow = id_;
+  if (!judged.verdict.admitted) {
+    parts_.reporter.refuse(stream.judged);
+    return refuse(stream, refusal_of(judged));
+  }
+  http::RequestHead forwarded;
+  forwarded.method = head.method;
+  forwarded.target = judged.target;
+  forwarded.headers = without_hop_fields(head.headers);
+  forwarded.framing = framing_of(head.headers, whole);
+  if (!filter_request(stream, forwarded)) return;
+  admitted_ = true;
+  parts_.reporter.tell(stream.judged);
+  if (!server_) {
+    lost_ = true;
+    how_ = failure_;
+    return fail(stream, failure_.reason, failure_.detail);
+  }
+  stream.head.method = head.method;
+  stream.head.scheme = head.scheme;
+  stream.head.authority = head.authority;
+  stream.head.path = std::move(forwarded.target);
+  stream.head.headers = as_fields(std::move(forwarded.headers), forwarded.framing);
+  if (stream.collected == 0) waiting_.push_back(id);
+  open_waiting();
+}
+
+// False: refused. Decides how the body goes on: as it comes, or whole.
+bool Http2Flow::filter_request(Stream& stream, http::RequestHead& head) {
+  if (parts_.filters.empty()) return true;
+  const std::string host =
+      stream.judged.host.empty() ? stream.judged.address->text() : stream.judged.host;
+  stream.filters = Filters(parts_.filters, {id_, exchanges_++, host, origin_.to.port, origin_.tls});
+  if (auto refusal = stream.filters.request_head(head)) {
+    refuse(stream, std::move(*refusal));
+    return false;
+  }
+  http::Framing& framing = head.framing;
+  if (stream.filters.request_use() != BodyUse::Rewrite || framing.kind != BodyKind::Length)
+    return true;
+  if (framing.length == 0 || framing.length > kMaxCollected ||
+      collected_ + framing.length > kMaxCollectedInAll) {
+    framing = {BodyKind::Chunked, 0};
+    return true;
+  }
+  stream.collected = framing.length;
+  collected_ += framing.length;
+  // Who waits for a word from the server would wait for ever.
+  const auto expects = [](const http::Header& h) { return http::same_name(h.name, "expect"); };
+  if (std::erase_if(head.headers, expects) > 0) {
+    http::H2Head go_on;
+    go_on.status = 100;
+    guest_.session.interim(stream.guest, go_on);
+  }
+  return true;
+}
+
+void Http2Flow::take_request_body(Stream& stream, ByteView body) {
+  stream.owed_guest += body.size();
+  Bytes changed;
+  if (!stream.deaf && stream.filters.request_use() != BodyUse::Ignore) {
+    if (auto refusal = stream.filters.request_body(body, false, changed))
+      return refuse(stream, std::move(*refusal));
+    body = changed;
+  }
+  if (!stream.deaf) pass_request(stream, body);
+  if (hold_back(stream)) settle(stream);
+}
+
+// Bodies of streams that the server does not take yet keep the connection's window shut; those that
+// it has taken need the rest of it to get on. False: the stream had to go; the client may try
+// again.
+bool Http2Flow::hold_back(Stream& stream) {
+  if (stream.server != 0 || stream.collected > 0 || stream.deaf) return true;
+  size_t held = 0;
+  for (const int32_t id : waiting_) held += streams_.at(id).owed_guest;
+  if (held <= kMaxWaiting) return true;
+  guest_.session.reset(stream.guest, H2Error::RefusedStream);
+  drop(stream);
+  return false;
+}
+
+void Http2Flow::pass_request(Stream& stream, ByteView body) {
+  if (stream.server == 0)
+    stream.body.insert(stream.body.end(), body.begin(), body.end());
+  else if (!server_->session.send(stream.server, body))
+    stream.deaf = true;  // it has ended the stream early
+}
+
+void Http2Flow::end_request(Stream& stream) {
+  stream.request_ended = true;
+  if (!stream.deaf && stream.filters.request_use() != BodyUse::Ignore) {
+    Bytes changed;
+    if (auto refusal = stream.filters.request_body({}, true, changed))
+      return refuse(stream, std::move(*refusal));
+    pass_request(stream, changed);
+  }
+  if (!stream.deaf && stream.collected > 0) {
+    collected_ -= std::exchange(stream.collected, 0);
+    stream.head.headers =
+        as_fields(std::move(stream.head.headers), {BodyKind::Length, stream.body.size()});
+    waiting_.push_back(stream.guest);
+    return open_waiting();
+  }
+  if (stream.server != 0 && server_) server_->session.finish(stream.server, stream.trailers);
+  settle(stream);
+}
+
+void Http2Flow::open_waiting() {
+  while (!waiting_.empty() && server_ && server_->session.can_request()) {
+    const int32_t id = waiting_.front();
+    waiting_.pop_front();
+    open(streams_.at(id));
+  }
+}
+
+void Http2Flow::open(Stream& stream) {
+  const bool whole = stream.request_ended && stream.body.empty() && stream.trailers.empty();
+  try {
+    stream.server = server_->session.request(std::exchange(stream.head, {}), whole);
+  } catch (const Error& error) {
+    return fail(stream, Reason::ProtocolUnsupported, error.message());
+  }
+  if (stream.server == 0) {
+    guest_.session.reset(stream.guest, H2Error::RefusedStream);
+    return drop(stream);
+  }
+  by_server_.emplace(stream.server, stream.guest);
+  if (whole) return;
+  server_->session.send(stream.server, std::exchange(stream.body, {}));
+  if (stream.request_ended) server_->session.finish(stream.server, stream.trailers);
+}
+
+// ---- responses
+
+void Http2Flow::begin_response(Stream& stream, const http::H2Head& head, bool whole) {
+  http::ResponseHead response;
+  response.status = head.status;
+  response.headers = without_hop_fields(head.headers);
+  response.framing = framing_of(head.headers, whole);
+  if (auto refusal = stream.filters.response_head(response))
+    return refuse(stream, std::move(*refusal));
+  if (!whole && stream.filters.response_use() == BodyUse::Rewrite)
+    response.framing = {BodyKind::Chunked, 0};
+  http::H2Head forwarded;
+  forwarded.status = response.status;
+  forwarded.headers = as_fields(std::move(response.headers), response.framing);
+  try {
+    guest_.session.respond(stream.guest, forwarded, whole);
+  } catch (const Error& error) {
+    return fail(stream, Reason::UpstreamUnreachable, error.message());
+  }
+  stream.response_begun = true;
+  stream.response_has_body = !whole;
+  if (whole) end_response(stream);
+}
+
+void Http2Flow::take_response_body(Stream& stream, ByteView body) {
+  stream.owed_server += body.size();
+  if (stream.filters.response_use() == BodyUse::Ignore) {
+    guest_.session.send(stream.guest, body);
+  } else {
+    Bytes changed;
+    if (auto refusal = stream.filters.response_body(body, false, changed))
+      return refuse(stream, std::move(*refusal));
+    guest_.session.send(stream.guest, changed);
+  }
+  settle(stream);
+}
+
+void Http2Flow::end_response(Stream& stream) {
+  if (stream.response_has_body) {
+    if (stream.filters.response_use() != BodyUse::Ignore) {
+      Bytes changed;
+      if (auto refusal = stream.filters.response_body({}, true, changed))
+        return refuse(stream, std::move(*refusal));
+      guest_.session.send(stream.guest, changed);
+    }
+    guest_.session.finish(stream.guest, stream.response_trailers);
+  }
+  stream.response_ended = true;
+  settle(stream);
+}
+
+// ---- endings
+
+void Http2Flow::guest_reset(Stream& stream, uint32_t error) {
+  if (stream.server != 0 && server_) server_->session.reset(stream.server, known(error));
+  drop(stream);
+}
+
+void Http2Flow::server_reset(Stream& stream, const http::H2Event& event) {
+  if (event.fault)
+    return fail(stream, Reason::UpstreamUnreachable,
+                "its answer is no HTTP/2: " + std::string(event.reason));
+  guest_.session.reset(stream.guest, known(event.error));
+  drop(stream);
+}
+
+void Http2Flow::fail(Stream& stream, Reason reason, const std::string& detail) {
+  refuse(stream, failure_of(origin_, reason, detail));
+}
+
+// Where the client can still be told, it is; in the middle of an answer only a reset says that it
+// is not whole.
+void Http2Flow::refuse(Stream& stream, const http::Refusal& refusal) {
+  if (stream.server != 0 && server_) server_->session.reset(stream.server, H2Error::Cancel);
+  if (stream.response_begun) {
+    guest_.session.reset(stream.guest, H2Error::Internal);
+    return drop(stream);
+  }
+  const std::string body = http::refusal_body(refusal);
+  const bool bodiless = stream.method == "HEAD";
+  http::ResponseHead head = http::refusal_head(refusal, body.size());
+  head.headers.push_back({"content-length", {}});  // as_fields() puts it in
+  http::H2Head answer;
+  answer.status = head.status;
+  answer.headers = as_fields(std::move(head.headers), head.framing);
+  guest_.session.respond(stream.guest, answer, bodiless);
+  if (!bodiless) {
+    guest_.session.send(stream.guest, as_bytes(body));
+    guest_.session.finish(stream.guest);
+  }
+  stream.filters.end(false);
+  std::erase(waiting_, stream.guest);
+  collected_ -= std::exchange(stream.collected, 0);
+  stream.body = Bytes();
+  stream.deaf = stream.response_begun = stream.response_ended = true;
+  if (!stream.request_ended) to_stop_.push_back(stream.guest);
+  settle(stream);
+}
+
+void Http2Flow::refuse(Stream& stream, FilterRefusal refusal) {
+  Event& judged = stream.judged;
+  judged.time = std::chrono::system_clock::now();
+  judged.outcome = policy::Outcome::Deny;
+  judged.reason = refusal.reason;
+  judged.audited = false;
+  judged.rule = std::move(refusal.rule);
+  judged.detail = std::move(refusal.detail);
+  judged.suggestion.clear();
+  parts_.reporter.refuse(judged);
+  refuse(stream, refusal.answer);
+}
+
+// Opens windows for what has left, or went nowhere; and drops a stream that is over.
+void Http2Flow::settle(Stream& stream) {
+  const bool collecting = stream.collected > 0;
+  const size_t to_server =
+      stream.server != 0 && server_ ? server_->session.unsent(stream.server) : 0;
+  const bool waits = stream.server == 0 && !collecting && !stream.deaf;
+  if (stream.owed_guest > 0 && to_server == 0 && !waits)
+    guest_.session.consumed(stream.guest, std::exchange(stream.owed_guest, 0));
+  const size_t to_guest = guest_.session.unsent(stream.guest);
+  if (stream.owed_server > 0 && to_guest == 0 && server_)
+    server_->session.consumed(stream.server, std::exchange(stream.owed_server, 0));
+  if (stream.request_ended && stream.response_ended && to_server == 0 && to_guest == 0)
+    drop(stream);
+}
+
+void Http2Flow::drop(Stream& stream) {
+  if (stream.owed_guest > 0) guest_.session.consumed(stream.guest, stream.owed_guest);
+  if (stream.owed_server > 0 && server_)
+    server_->session.consumed(stream.server, stream.owed_server);
+  stream.filters.end(stream.request_ended && stream.response_ended);
+  collected_ -= stream.collected;
+  if (stream.server == 0)
+    std::erase(waiting_, stream.guest);
+  else
+    by_server_.erase(stream.server);
+  streams_.erase(stream.guest);
+}
+
+}

@@ -1,0 +1,64 @@
+#pragma once
+// What carries the requests of one inspected connection. There is one for each version of HTTP;
+// whoever owns it need not know which.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mvm/egress/filter.h"
+#include "mvm/loop/loop.h"
+
+#include "channel.h"
+#include "http_judge.h"
+#include "interception.h"
+#include "meter.h"
+#include "reporter.h"
+#include "resolver.h"
+
+namespace mvm::egress {
+
+inline constexpr std::string_view kHttp1 = "http/1.1";  // in ALPN
+inline constexpr std::string_view kHttp2 = "h2";
+
+struct HttpParts {
+  loop::Loop& loop;
+  Judge& judge;
+  Resolver& resolver;
+  Reporter& reporter;
+  Meter& meter;
+  Interception* interception;
+  const std::vector<std::shared_ptr<FilterSource>>& filters;
+};
+
+struct HttpEnd {
+  policy::Reason reason = policy::Reason::Allowed;
+  std::string detail;
+};
+
+// A channel whose handshake is over, and what has come through it already.
+struct OpenChannel {
+  Channel channel;
+  Bytes input;
+};
+
+class HttpFlow {
+ public:
+  HttpFlow() = default;
+  virtual ~HttpFlow() = default;
+  HttpFlow(const HttpFlow&) = delete;
+  HttpFlow& operator=(const HttpFlow&) = delete;
+
+  // The end is told once, later than start(), to whoever made the flow; who must not drop it before
+  // the next turn.
+  virtual void start() = 0;
+  virtual void reset() noexcept = 0;               // both sides
+  virtual bool admitted() const noexcept = 0;      // some request was
+  virtual uint64_t sent() const noexcept = 0;      // bytes from the guest
+  virtual uint64_t received() const noexcept = 0;  // bytes to the guest
+  virtual loop::Clock::time_point last_use() const noexcept = 0;
+};
+
+}
