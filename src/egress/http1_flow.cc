@@ -71,6 +71,10 @@ bool Http1Flow::step() {
     }
     case Stage::Upgraded:
       return relay_upgraded() || moved;
+    case Stage::Asking:
+      if (!answer_) return moved;
+      take_answer();
+      return true;
     case Stage::Connecting:
       if (upstream_ && check_upstream() && stage_ == Stage::Active) return true;
       return moved;
@@ -99,7 +103,9 @@ size_t Http1Flow::allowance(Way way) {
 bool Http1Flow::read_guest() {
   const bool room = !upstream_ || upstream_->channel.unsent() < kMaxUnsent;
   if (guest_ended_ || !room || input_.size() >= kOnce || throttled_) return false;
-  if (stage_ == Stage::Connecting || (stage_ == Stage::Active && request_done_)) return false;
+  if (stage_ == Stage::Connecting || stage_ == Stage::Asking ||
+      (stage_ == Stage::Active && request_done_))
+    return false;
   const size_t allowed = allowance(Way::Send);
   if (allowed == 0) return false;
   const uint64_t before = guest_.taken();
@@ -204,6 +210,7 @@ void Http1Flow::close_guest() {
 }
 
 void Http1Flow::reset() noexcept {
+  question_.reset();
   guest_watch_.reset();
   reset_connection(guest_.take_socket());
   if (!upstream_) return;
@@ -216,6 +223,7 @@ void Http1Flow::end(Reason reason, std::string detail) {
   const bool clean = stage_ == Stage::Closing && guest_.unsent() == 0;
   const bool told_by_tls = stage_ == Stage::Handshake && guest_.unsent() == 0;
   stage_ = Stage::Ended;
+  question_.reset();
   filters_.end(false);
   guest_watch_.reset();
   deadline_.reset();
@@ -231,8 +239,8 @@ void Http1Flow::end(Reason reason, std::string detail) {
 void Http1Flow::update() {
   const bool to_upstream = !upstream_ || upstream_->channel.unsent() < kMaxUnsent;
   const bool reads_guest = !guest_ended_ && to_upstream && !throttled_ &&
-                           stage_ != Stage::Connecting && input_.size() < kOnce &&
-                           !(stage_ == Stage::Active && request_done_);
+                           stage_ != Stage::Connecting && stage_ != Stage::Asking &&
+                           input_.size() < kOnce && !(stage_ == Stage::Active && request_done_);
   watch(guest_, guest_watch_, guest_interest_,
         (reads_guest ? EPOLLIN : 0U) | (guest_.wants_write() ? EPOLLOUT : 0U));
   bool again = reads_guest && guest_.holds_input();

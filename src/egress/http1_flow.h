@@ -25,6 +25,7 @@
 #include "http_judge.h"
 #include "interception.h"
 #include "meter.h"
+#include "questions.h"
 #include "reporter.h"
 
 namespace mvm::egress {
@@ -44,6 +45,7 @@ class Http1Flow {
     Meter& meter;
     Interception* interception;
     const std::vector<std::shared_ptr<FilterSource>>& filters;
+    Questions& questions;
   };
   struct End {
     policy::Reason reason = policy::Reason::Allowed;
@@ -67,6 +69,7 @@ class Http1Flow {
   enum class Stage : uint8_t {
     Handshake,   // TLS with the guest
     Idle,        // no request yet
+    Asking,      // a person about one
     Collecting,  // one is judged, and its body wanted whole
     Connecting,  // one is judged, and upstream not there yet
     Active,      // it is on its way
@@ -95,6 +98,9 @@ class Http1Flow {
   bool handshake();
   bool take_requests();
   void take_request();
+  void ask(JudgedRequest judged);
+  void take_answer();
+  void forward(const JudgedRequest& judged);
   bool filter_request(http::RequestHead& forwarded);
   void send_request();
   bool take_body(const http::Event& event);
@@ -139,6 +145,9 @@ class Http1Flow {
   // The exchange under way.
   http::RequestHead request_;  // as it came; its body's framing and the handshake's key are in it
   Event judged_;               // how it was
+  JudgedRequest asked_;        // while a person is asked about it
+  Questions::Ticket question_;
+  std::optional<Answered> answer_;
   Filters filters_;
   http::RequestHead forwarded_;  // while its body is collected
   Bytes collected_;
