@@ -57,8 +57,11 @@ std::string rows(const std::vector<const Refusal*>& refusals) {
   std::vector<std::vector<std::string>> cells;
   for (const Refusal* each : refusals) {
     if (cells.size() == kShown) break;
+    const std::string_view none = each->reason == policy::reason_word(policy::Reason::AskUser)
+                                      ? "was left to a person"
+                                      : "no flag admits it";
     cells.push_back({"  " + printable(each->what, 200), each->reason,
-                     each->flag.empty() ? "no flag admits it" : printable(each->flag, 400)});
+                     each->flag.empty() ? std::string(none) : printable(each->flag, 400)});
   }
   return table(cells);
 }
@@ -153,7 +156,8 @@ std::string Refusals::as_rules() const {
   append_list(out, "allow_endpoints", endpoints);
   for (const Refusal& refusal : all_)
     if (refusal.flag.empty()) shut.push_back(&refusal);
-  if (!shut.empty()) out += "# No rule admits these:\n";
+  if (!shut.empty())
+    out += "# No line admits these (shut for good, denied by a rule, or left to a person):\n";
   for (const Refusal* refusal : shut)
     out += "#   " + printable(refusal->what, 200) + "  " + refusal->reason + "\n";
   if (more_ != 0) out += "# And " + std::to_string(more_) + " records of others.\n";

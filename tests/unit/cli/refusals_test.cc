@@ -112,7 +112,7 @@ TEST_F(RefusalsTest, BecomeTheNarrowestRules) {
             "allow_hosts = [\n  \"db.example:5432\",\n  \"name.example:443\",\n]\n"
             "allow_cidr = [\n  \"93.184.216.34:53\",\n]\n"
             "allow_endpoints = [\n  \"POST https://api.example:443/v1/it%27s\",\n]\n"
-            "# No rule admits these:\n"
+            "# No line admits these (shut for good, denied by a rule, or left to a person):\n"
             "#   a.example:443  sni_mismatch\n");
   const config::Parsed parsed = config::parse_manifest(rules);
   EXPECT_TRUE(parsed.complaints.empty());
