@@ -104,11 +104,11 @@ Bytes PolicyDesk::change(ByteView payload) {
                         "hosts of its first rules alone. Start it anew with the endpoint among "
                         "them, or name the host as a whole: " +
                         host->text());
-  add(changes);
+  make(changes, with(changes));
   return proto::encode_ok();
 }
 
-void PolicyDesk::add(const proto::PolicyChanges& add) {
+proto::PolicyChanges PolicyDesk::with(const proto::PolicyChanges& add) const {
   proxy();
   proto::PolicyChanges all = policy::changed(network_->changes(), add);
   if (all.allow.size() > proto::kMaxPolicyChanges || all.deny.size() > proto::kMaxPolicyChanges ||
@@ -116,6 +116,10 @@ void PolicyDesk::add(const proto::PolicyChanges& add) {
     throw Error(Kind::Exhausted, "there are as many added rules as there can be (" +
                                      std::to_string(proto::kMaxPolicyChanges) + ", " +
                                      format_size(proto::kMaxPolicyBytes) + ")");
+  return all;
+}
+
+void PolicyDesk::make(const proto::PolicyChanges& add, proto::PolicyChanges all) {
   const auto record = [&](Outcome outcome, const std::vector<std::string>& rules) {
     for (const std::string& rule : rules)
       if (!audit_->record(audit::PolicyChanged{outcome, audit::RuleId(rule)}))
@@ -141,12 +145,14 @@ Bytes PolicyDesk::answer(ByteView payload) {
                                     " any more: it was answered, gave up, or its time was over");
   std::optional<proto::PolicyChanges> rule;
   if (request->session) rule = rule_of(*found, request->allow);
+  proto::PolicyChanges all;
+  if (rule) all = with(*rule);
   const audit::QuestionAnswered said{found->number, request->allow ? Outcome::Allow : Outcome::Deny,
                                      request->session};
   if (!audit_->record(said))
     throw Error(Kind::Exhausted,
                 "the answer cannot be recorded, so it does not count: " + audit_->why());
-  if (rule) add(*rule);  // which answers it, and all that it is about
+  if (rule) make(*rule, std::move(all));  // which answers it, and all that it is about
   proxy().answer(found->number, request->allow);
   return proto::encode_ok(shown(*found).encode());
 }

@@ -33,8 +33,9 @@ class PolicyDesk {
   Bytes answer(ByteView payload);
   void list(Asker asker, ByteView payload);
   Bytes questions() const;
-  // Throws Error with the reason why not.
-  void add(const proto::PolicyChanges& add);
+  // The changes with `add`, or Error with the reason why they cannot be made.
+  proto::PolicyChanges with(const proto::PolicyChanges& add) const;
+  void make(const proto::PolicyChanges& add, proto::PolicyChanges all);
   egress::Proxy& proxy() const;
 
   loop::Loop* loop_;
