@@ -4,7 +4,6 @@
 namespace mvm::egress {
 
 using policy::Outcome;
-using policy::Reason;
 
 void Http1Flow::ask(JudgedRequest judged) {
   auto ticket = parts_.questions.put(judged.request, judged.verdict.decision, [this](Answered how) {

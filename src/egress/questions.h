@@ -87,7 +87,7 @@ class Questions {
   std::map<uint64_t, Entry> entries_;
   std::map<std::string, uint64_t> by_key_;
   size_t waiting_ = 0;
-  loop::Clock::time_point minute_{};
+  loop::Clock::time_point minute_;
   size_t in_minute_ = 0;
 };
 

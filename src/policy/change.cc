@@ -13,9 +13,9 @@ std::string port_text(const std::vector<uint16_t>& ports) {
 }
 
 std::string range_text(const RangeRule& rule) {
-  const std::string range = rule.range.length() == rule.range.address().bits()
-                                ? rule.range.address().text()
-                                : rule.range.text();
+  std::string range = rule.range.length() == rule.range.address().bits()
+                          ? rule.range.address().text()
+                          : rule.range.text();
   if (rule.ports.empty()) return range;
   return (rule.range.address().is_v4() ? range : "[" + range + "]") + port_text(rule.ports);
 }
