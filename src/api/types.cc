@@ -129,7 +129,16 @@ void describe(Io& io, T& value) {
     io("allow_endpoints", value.allow_endpoints);
     io("routes", value.routes);
     io("resolvers", value.resolvers);
+    io("limits", value.limits);
+    io("ask_timeout_ms", value.ask_timeout_ms);
     io("mtu", value.mtu);
+  } else if constexpr (std::is_same_v<Plain, proto::NetworkLimits>) {
+    io("flows", value.flows);
+    io("flows_per_second", value.flows_per_second);
+    io("queries_per_second", value.queries_per_second);
+    io("send_bandwidth", value.send_bandwidth);
+    io("receive_bandwidth", value.receive_bandwidth);
+    io("total", value.total);
   } else if constexpr (std::is_same_v<Plain, proto::NetworkRoute>) {
     io("id", value.id);
     io.required("host", value.host);

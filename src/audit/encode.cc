@@ -183,6 +183,14 @@ static void put(Builder& out, const ExecEnded& event, const Detail&) {
   if (event.timed_out) out.number("timed_out", 1);
 }
 
+// The text of an endpoint is a rule's id where its author gave none.
+static std::string_view rule_text(const RuleId& rule, const Detail& detail) {
+  const std::string_view text = rule.text();
+  const size_t scheme = text.find("://");
+  if (detail.paths || scheme == text.npos) return text;
+  return text.substr(0, text.find('/', scheme + 3));
+}
+
 static std::string_view word(const Egress& event) { return kind_word(event.kind); }
 static void put(Builder& out, const Egress& event, const Detail& detail) {
   out.number_if("flow", event.flow);
@@ -199,21 +207,38 @@ static void put(Builder& out, const Egress& event, const Detail& detail) {
   out.text("outcome", outcome_word(event.outcome));
   out.text("reason", policy::reason_word(event.reason));
   if (event.audited) out.number("audited", 1);
-  out.text_if("rule", event.rule.text());
+  out.text_if("rule", rule_text(event.rule, detail));
   if (event.count != 1) out.number("count", event.count);
   if (event.kind != Egress::Kind::End) return;
   out.number("sent", event.sent);
   out.number("received", event.received);
 }
 
+static std::string_view word(const PolicyChanged&) { return "policy_changed"; }
+static void put(Builder& out, const PolicyChanged& event, const Detail& detail) {
+  out.text("outcome", outcome_word(event.outcome));
+  out.text_if("rule", rule_text(event.rule, detail));
+}
+
+static std::string_view word(const QuestionAnswered&) { return "answered"; }
+static void put(Builder& out, const QuestionAnswered& event, const Detail&) {
+  out.text("outcome", outcome_word(event.outcome));
+  out.number("question", event.question);
+  out.text("scope", event.session ? "session" : "once");
+}
+
+// Events of the daemon's log name the sandbox that they are of themselves.
+template <typename T>
+static constexpr bool kOfSandbox =
+    std::is_same_v<T, Egress> || std::is_same_v<T, ExecStarted> || std::is_same_v<T, ExecEnded> ||
+    std::is_same_v<T, PolicyChanged> || std::is_same_v<T, QuestionAnswered>;
+
 std::string encode(const Position& at, Time time, const LogId& sandbox, const Event& event,
                    const Detail& detail) {
   return std::visit(
       [&](const auto& each) {
         Builder out(at, time, word(each));
-        // Events of the daemon's log name the sandbox that they are of themselves.
-        if constexpr (std::is_same_v<std::decay_t<decltype(each)>, Egress> ||
-                      requires { each.run; })
+        if constexpr (kOfSandbox<std::decay_t<decltype(each)>>)
           out.text("sandbox_id", sandbox.text());
         put(out, each, detail);
         return out.finish();

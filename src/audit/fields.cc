@@ -31,8 +31,14 @@ static std::string checked_id(std::string_view text) {
 Name::Name(std::string_view text) : Text(checked(text, 128, "._:/@-")) {}
 LogId::LogId(std::string_view text) : Text(checked_id(text)) {}
 RunId::RunId(std::string_view text) : Text(checked_id(text)) {}
-RuleId::RuleId(std::string_view text)
-    : Text(text.empty() ? std::string() : checked(text, 64, "._:/*@-")) {}
+
+static std::string checked_rule(std::string_view text) {
+  if (text.empty()) return {};
+  std::string rule(text);
+  std::replace(rule.begin(), rule.end(), ' ', '_');
+  return checked(rule, 256, "._:/*@-%~&()+,=[]");
+}
+RuleId::RuleId(std::string_view text) : Text(checked_rule(text)) {}
 
 static std::string checked_digest(std::string_view text) {
   const bool good = text.size() == 64 && std::all_of(text.begin(), text.end(), [](char c) {

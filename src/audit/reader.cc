@@ -14,7 +14,8 @@
 
 namespace mvm::audit {
 
-Reader::Reader(std::string directory) : directory_(std::move(directory)) {}
+Reader::Reader(std::string directory, uint64_t after)
+    : directory_(std::move(directory)), number_(after) {}
 
 bool Reader::open_next_file() {
   const auto numbers = file_numbers(directory_);

@@ -81,6 +81,18 @@ int run_command(Context& context, const Arguments& arguments) {
       return policy_scan(context, arguments);
     case Verb::PolicyExplain:
       return policy_explain(context, explain_options(arguments), arguments);
+    case Verb::PolicyAllow:
+      return policy_allow(context, arguments);
+    case Verb::PolicyDeny:
+      return policy_deny(context, arguments);
+    case Verb::PolicyList:
+      return policy_list(context, arguments);
+    case Verb::PolicySuggest:
+      return policy_suggest(context, arguments);
+    case Verb::PolicyPending:
+      return policy_pending(context, arguments);
+    case Verb::PolicyApprove:
+      return policy_approve(context, arguments);
     case Verb::Doctor:
       return doctor(context, arguments);
     case Verb::DaemonStatus:

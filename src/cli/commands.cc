@@ -5,6 +5,7 @@
 #include "mvm/cli/command.h"
 
 #include "command_flags.h"
+#include "policy_flags.h"
 
 namespace mvm::cli {
 namespace {
@@ -211,13 +212,51 @@ constexpr std::array kCommands = {
             kAuditRun, kAuditWhyOptions, "", false, kAuditWhyExamples},
 
     Command{
-        Verb::PolicyExplain, "policy explain", "", kItself,
+        Verb::PolicyExplain, "policy explain", "", kPolicy,
         "Say whether a sandbox may make a request, and why",
         "Asks the rules that `up` would use here, from flags, variables and mvm.toml, without "
         "starting anything. The function that answers is the one that enforces. Names are not "
         "resolved: what a name leads to is judged when a sandbox asks for it. Exits with 1 when "
         "it is not allowed.",
         kExplainPositionals, kExplainOptions, "", false, kExplainExamples},
+    Command{Verb::PolicyAllow, "policy allow", "", kPolicy,
+            "Let a running sandbox reach something more",
+            "Adds rules to a running sandbox's: hosts, ranges of addresses, or endpoints, as the "
+            "flags of `up` spell them. They hold from the next connection on, go before the rules "
+            "that it was made with, and are forgotten when it ends; put them into mvm.toml to keep "
+            "them (`mvm policy suggest` writes the lines). Each is recorded in the audit log.\n\n"
+            "A host as a whole is admitted as it is, whatever its routes say. An endpoint takes a "
+            "host whose requests were judged from the start: the sandbox's certificate authority "
+            "is for those alone.",
+            kRulesPositionals, kAllowOptions, "", false, kAllowExamples},
+    Command{Verb::PolicyDeny, "policy deny", "", kPolicy,
+            "Keep a running sandbox from something, or deny a question",
+            "Adds rules that go before all others, also before those of `policy allow`; without a "
+            "port, a host is denied at all of them. They hold from the next connection on (what is "
+            "open stays open; its next request is judged), and are forgotten when the sandbox "
+            "ends. Each is recorded in the audit log.\n\n"
+            "With the id of a question (`mvm policy pending`) instead of a name, denies that.",
+            kDenyPositionals, kDenyOptions, "", false, kDenyExamples},
+    Command{Verb::PolicyList, "policy ls", "list", kPolicy, "List a running sandbox's rules",
+            "Lists the rules that were added since it started; with --effective all of them, in "
+            "the order in which they are asked: the first that matches decides.",
+            kNamePositional, kPolicyListOptions, "", false, kPolicyListExamples},
+    Command{Verb::PolicySuggest, "policy suggest", "", kPolicy,
+            "Write the rules that a sandbox wanted",
+            "Prints lines for mvm.toml that admit what the sandbox was refused, and what mode "
+            "\"audit\" let through although no rule admits it: each once, by the narrowest rule. "
+            "Read them before you use them. They come from the audit log, so it works for ended "
+            "and removed sandboxes too.",
+            kNamePositional, kSuggestOptions, "", false, kSuggestExamples},
+    Command{
+        Verb::PolicyPending, "policy pending", "", kPolicy, "List what waits for your answer",
+        "Lists connections and requests that a rule leaves to a person (outcome \"ask\"), of one "
+        "sandbox or of all. Equal ones are one. What nobody answers in time is refused.",
+        kPendingPositionals, kPendingOptions, "", false, kPendingExamples},
+    Command{Verb::PolicyApprove, "policy approve", "", kPolicy, "Let what waits go on",
+            "Answers questions with yes; `mvm policy deny ID` says no. Each answer is recorded in "
+            "the audit log.",
+            kApprovePositionals, kApproveOptions, "", false, kApproveExamples},
     Command{Verb::PolicyScan, "policy scan", "", kItself,
             "Find personal data and secrets in a file",
             "Runs every detector on the file and prints the class and place (line and column, in "

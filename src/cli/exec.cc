@@ -9,6 +9,8 @@
 #include "mvm/crypto/random.h"
 #include "mvm/sys/socket.h"
 
+#include "audit_logs.h"
+#include "refusals.h"
 #include "sandbox_link.h"
 #include "settings.h"
 
@@ -26,6 +28,7 @@ ExecPlan plan_of(const Context& context, const ExecOptions& options) {
   plan.sandbox = options.sandbox;
   plan.json = options.json;
   plan.keep = options.max_output;
+  plan.tell_questions = context.console.look().err_terminal && !options.json && !options.detach;
   proto::ExecRequest& request = plan.request;
   request.argv = options.argv;
   request.run = crypto::random_id("run-");
@@ -100,13 +103,31 @@ void show_end_of_console(Context& context, api::Service& service, const std::str
 
 }
 
+// Beside what the command did, so a failure of this is a word and no more.
+static void tell_refused(Context& context, const std::function<std::string()>& log,
+                         const std::string& run, const std::string& hint) {
+  try {
+    tell_refusals(context, log(), run, hint);
+  } catch (const Error& error) {
+    context.console.err("mvm: what the network refused is not known: " + tame(error.message()) +
+                        "\n");
+  }
+}
+
 int exec(Context& context, const ExecOptions& options) {
   const ExecPlan plan = plan_of(context, options);
+  int code = kFailed;
   try {
-    return run_session(context.console, connect_sandbox(context, options.sandbox), plan);
+    code = run_session(context.console, connect_sandbox(context, options.sandbox), plan);
   } catch (const ConnectionLost& lost) {
     explain_loss(context.service(), options.sandbox, lost);
   }
+  // For people alone: what programs read is the command's own.
+  if (plan.tell_questions)
+    tell_refused(
+        context, [&] { return find_audit_log(context.paths, options.sandbox); }, plan.request.run,
+        "mvm logs " + options.sandbox + " --egress");
+  return code;
 }
 
 int shell(Context& context, const Arguments& arguments) {
@@ -136,12 +157,17 @@ int run(Context& context, const RunOptions& options) {
   const api::Sandbox sandbox = service.create(spec);
   plan.sandbox = sandbox.name;
   plan.sandbox_id = sandbox.id;
+  plan.tell_network = true;
+  if (options.quiet) plan.tell_questions = false;
   const auto remove_it = [&] {
     try {
       service.remove(sandbox.name, true);
     } catch (const Error& error) {
       if (error.kind() != Kind::NotFound) throw;  // ended and removed itself
     }
+    // Only now its log is whole, which outlives it.
+    if (!options.quiet && !options.exec.json)
+      tell_refused(context, [&] { return sandbox.id; }, {}, "mvm logs " + sandbox.id + " --egress");
   };
   int code = kFailed;
   try {

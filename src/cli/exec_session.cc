@@ -25,6 +25,7 @@
 #include "mvm/sys/io.h"
 
 #include "json_text.h"
+#include "question_prompt.h"
 #include "terminal.h"
 
 namespace mvm::cli {
@@ -34,7 +35,9 @@ using proto::FrameType;
 using std::chrono::steady_clock;
 
 constexpr uint32_t kStream = 1;
-constexpr uint32_t kStatusStream = 2;  // with --json: whose result it is
+constexpr uint32_t kStatusStream = 2;  // whose result it is, and whether it has a network
+constexpr uint32_t kQuestionStream = 3;
+constexpr uint32_t kAnswerStream = 4;
 // A pipe that polls as writable takes this much without blocking (pipe(7), PIPE_BUF). We do not
 // make standard output non-blocking: others share it.
 constexpr size_t kPiece = 4096;
@@ -95,7 +98,9 @@ class Session {
         out_(plan.json ? Sink(plan.keep) : Sink(STDOUT_FILENO)),
         err_(plan.json ? Sink(plan.keep) : Sink(STDERR_FILENO)),
         input_open_(plan.request.stdin_open),
-        sandbox_id_(plan.sandbox_id) {
+        sandbox_id_(plan.sandbox_id),
+        raw_(plan.request.tty && plan.request.stdin_open),
+        prompt_(plan.sandbox, raw_) {
     sys::set_nonblocking(socket_.get());
   }
 
@@ -107,9 +112,10 @@ class Session {
     proto::Hello hello;
     hello.role = "client";
     proto::append_frame(queue_, proto::kConnectionStream, FrameType::Hello, hello.encode());
-    if (plan_.json && plan_.sandbox_id.empty())
+    if (plan_.tell_network || (plan_.json && plan_.sandbox_id.empty()))
       proto::append_frame(queue_, kStatusStream, FrameType::Request,
                           proto::encode_request(proto::kSandboxStatusVerb));
+    if (plan_.tell_questions) ask_for_questions();
     proto::append_frame(queue_, kStream, FrameType::Request, request.encode());
     while (!done()) turn();
   }
@@ -170,8 +176,9 @@ class Session {
         entries[kInput] = {STDIN_FILENO, POLLIN, 0};
     }
     entries[kSignals] = {signals_.fd(), POLLIN, 0};
-    if (out_.waiting()) entries[kOut] = {out_.fd(), POLLOUT, 0};
-    if (err_.waiting()) entries[kErr] = {err_.fd(), POLLOUT, 0};
+    const bool prints = !prompt_.shows() || ended_;
+    if (prints && out_.waiting()) entries[kOut] = {out_.fd(), POLLOUT, 0};
+    if (prints && err_.waiting()) entries[kErr] = {err_.fd(), POLLOUT, 0};
 
     const int polled = ::poll(entries.data(), entries.size(), until_deadline());
     if (polled < 0 && errno != EINTR) throw SystemError(errno, "waiting for the command");
@@ -211,8 +218,54 @@ class Session {
       return;
     }
     const auto data = ByteView(buffer).first(static_cast<size_t>(length));
+    if (!plan_.tell_questions || !raw_) return send_input(data);
+    const auto typed = prompt_.type(data, steady_clock::now());
+    say(typed.text);
+    if (typed.answer)
+      proto::append_frame(queue_, kAnswerStream, FrameType::Request, typed.answer->encode());
+    if (!typed.for_command.empty()) send_input(typed.for_command);
+  }
+
+  void send_input(ByteView data) {
     input_window_.spend(data.size());
     proto::append_frame(queue_, kStream, FrameType::Data, data);
+  }
+
+  // A word of our own beside the command's output, which it does not wait for.
+  static void say(std::string_view text) {
+    if (!text.empty()) sys::write_all(STDERR_FILENO, as_bytes(text));
+  }
+
+  // Answered when there is a question that we have not seen.
+  void ask_for_questions() {
+    proto::append_frame(queue_, kQuestionStream, FrameType::Request,
+                        proto::QuestionsRequest{prompt_.newest()}.encode());
+  }
+
+  void take_status(const proto::End& end) {
+    const auto status = end.error ? std::nullopt : proto::SandboxStatus::decode(end.result);
+    if (!status) return;
+    if (sandbox_id_.empty()) sandbox_id_ = status->id;
+    if (!plan_.tell_network || status->network_missing.empty()) return;
+    const std::string_view line_end = raw_ ? "\r\n" : "\n";
+    say("mvm: " + plan_.sandbox + " has no network: " + printable(status->network_missing, 500) +
+        std::string(line_end) + "  --no-network starts it without a word about that" +
+        std::string(line_end));
+  }
+
+  // Of the streams beside the command's own.
+  void take_side(uint32_t stream, ByteView payload) {
+    const auto end = proto::End::decode(payload);
+    if (!end) broken();
+    if (stream == kStatusStream) return take_status(*end);
+    if (stream == kAnswerStream) {
+      if (end->error) say("mvm: " + printable(end->error->message, 500) + (raw_ ? "\r\n" : "\n"));
+      return;
+    }
+    const auto list = end->error ? std::nullopt : proto::QuestionList::decode(end->result);
+    if (!list || list->newest <= prompt_.newest()) return;  // it asks nothing, or ends
+    say(prompt_.take(*list, steady_clock::now()));
+    if (!ended_) ask_for_questions();
   }
 
   void flush() {
@@ -262,13 +315,9 @@ class Session {
       began_ = steady_clock::now();
       return;
     }
-    if (frame.stream == kStatusStream && frame.type == FrameType::End) {
-      const auto end = proto::End::decode(frame.payload);
-      const auto status =
-          end && !end->error ? proto::SandboxStatus::decode(end->result) : std::nullopt;
-      if (status) sandbox_id_ = status->id;
-      return;
-    }
+    if (frame.type == FrameType::End && frame.stream >= kStatusStream &&
+        frame.stream <= kAnswerStream)
+      return take_side(frame.stream, frame.payload);
     if (frame.stream != kStream) broken();
     switch (frame.type) {
       case FrameType::Stdout:
@@ -327,6 +376,8 @@ class Session {
   Sink err_;
   bool input_open_;
   std::string sandbox_id_;
+  bool raw_;  // the terminal's keys go to the command
+  QuestionPrompt prompt_;
   proto::FrameDecoder decoder_;
   proto::SendWindow input_window_;
   proto::ReceiveWindow output_window_;

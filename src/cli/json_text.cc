@@ -44,6 +44,34 @@ std::string json_explanation(const Explanation& explanation) {
   return document(json);
 }
 
+std::string json_policy(std::string_view mode, bool recordable,
+                        const std::vector<PolicyRow>& rows) {
+  Json list = Json::array();
+  for (const PolicyRow& row : rows)
+    list.push_back({{"outcome", row.outcome},
+                    {"host", row.host},
+                    {"ports", row.ports},
+                    {"method", row.method},
+                    {"path", row.path},
+                    {"rule", row.rule}});
+  return document({{"mode", mode}, {"recordable", recordable}, {"rules", std::move(list)}});
+}
+
+std::string json_pending(const std::vector<PendingQuestion>& pending) {
+  Json list = Json::array();
+  for (const PendingQuestion& each : pending)
+    list.push_back({{"id", each.id()},
+                    {"sandbox", each.sandbox},
+                    {"host", each.question.host},
+                    {"port", each.question.port},
+                    {"method", each.question.method},
+                    {"path", each.question.path},
+                    {"rule", each.question.rule},
+                    {"waiting", each.question.waiting},
+                    {"left_ms", each.question.left_ms}});
+  return document(list);
+}
+
 std::string json_complaints(std::string_view file,
                             const std::vector<config::Complaint>& complaints) {
   Json list = Json::array();

@@ -11,6 +11,7 @@
 #include "mvm/proto/end.h"
 #include "mvm/proto/files.h"
 #include "mvm/proto/metrics.h"
+#include "mvm/proto/policy.h"
 
 #include "audit_logs.h"
 #include "doctor.h"
@@ -51,6 +52,22 @@ struct Explanation {
   std::string suggestion;  // empty: no flag would admit it
 };
 std::string json_explanation(const Explanation& explanation);
+// One rule of a sandbox's; what it does not speak of is empty.
+struct PolicyRow {
+  std::string outcome;
+  std::string host;  // or a range
+  std::string ports;
+  std::string method;
+  std::string path;
+  std::string rule;  // its id
+};
+std::string json_policy(std::string_view mode, bool recordable, const std::vector<PolicyRow>& rows);
+struct PendingQuestion {
+  std::string sandbox;
+  proto::Question question;
+  std::string id() const { return sandbox + "/" + question.id; }
+};
+std::string json_pending(const std::vector<PendingQuestion>& pending);
 std::string json_checks(const std::vector<Check>& checks);
 std::string json_version(std::string_view version);
 std::string json_copy(uint64_t entries, uint64_t bytes, uint64_t skipped);

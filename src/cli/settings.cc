@@ -69,6 +69,20 @@ std::map<std::string, std::string> read_env_files(const Context& context,
   return out;
 }
 
+static proto::NetworkLimits limits_of(const config::Settings& settings) {
+  proto::NetworkLimits limits;
+  const auto take = [](auto& into, const std::optional<uint64_t>& from) {
+    if (from) into = static_cast<std::remove_reference_t<decltype(into)>>(*from);
+  };
+  take(limits.flows, settings.network_flows);
+  take(limits.flows_per_second, settings.network_flows_per_second);
+  take(limits.queries_per_second, settings.network_queries_per_second);
+  take(limits.send_bandwidth, settings.network_send_bandwidth);
+  take(limits.receive_bandwidth, settings.network_receive_bandwidth);
+  take(limits.total, settings.network_total);
+  return limits;
+}
+
 // A card that is switched off has no rules, wherever they stand: --no-network wins over a manifest
 // that has some.
 proto::NetworkConfig network_of(const Context& context, const config::Settings& settings) {
@@ -82,6 +96,8 @@ proto::NetworkConfig network_of(const Context& context, const config::Settings& 
   network.routes = settings.routes;
   network.resolvers = settings.resolvers;
   if (settings.network_mtu) network.mtu = static_cast<uint32_t>(*settings.network_mtu);
+  if (settings.network_ask_timeout_ms) network.ask_timeout_ms = *settings.network_ask_timeout_ms;
+  network.limits = limits_of(settings);
   for (std::string& host : preset_hosts(settings.network_preset.value_or("none"), [&] {
          return package_hosts("", context.directory, context.variable);
        }))

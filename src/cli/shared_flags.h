@@ -65,6 +65,9 @@ inline constexpr std::array kNetwork = {
     Option{0, "no-network", "", "", "No network card at all."},
     Option{0, "network-preset", "", "PRESET",
            "Rules to begin with: none, registries, dev or agent. Default: none."},
+    Option{0, "network-mode", "", "MODE",
+           "What becomes of what no rule admits: enforce refuses it, audit lets it through and "
+           "records it. Default: enforce."},
     Option{0, "allow-host", "network-allow", "HOST",
            "Let it reach a host: example.com, *.example.com or example.com:8443. May be given many "
            "times.",

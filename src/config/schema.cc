@@ -15,6 +15,7 @@ namespace {
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr uint64_t kGiB = uint64_t{1} << 30;
 constexpr uint64_t kTiB = uint64_t{1} << 40;
+constexpr uint64_t kMaxRate = 1'000'000;
 constexpr uint64_t kYear = 366ULL * 24 * 3600 * 1000;  // milliseconds
 
 using Complaint = std::optional<std::string>;
@@ -167,10 +168,13 @@ constexpr std::array kKeys = {
         "Rules to begin with (docs/network.md). \"registries\": the hosts that this host's own "
         "package managers are set up to use. \"dev\": those, and hosts of source code. \"agent\": "
         "those, and the APIs of model providers. Further rules add to it."},
-    Key{"network", "mode", Type::Text, &S::network_mode, "enforce", "", 0, 0, 1, check_mode, "", "",
+    Key{"network", "mode", Type::Text, &S::network_mode, "enforce", "", 0, 0, 1, check_mode,
+        "--network-mode", "",
         "\"enforce\": what no rule admits is refused. \"audit\": it is let through, and recorded "
         "as "
-        "what would be refused; private and special addresses stay shut."},
+        "what would be refused; private and special addresses stay shut. `mvm policy suggest` "
+        "writes "
+        "rules from it."},
     Key{"network", "allow_hosts", Type::TextList, &S::allow_hosts, "", "", 0, 0, 1,
         check_allowed_host, "--allow-host", "",
         "Hosts that may be reached: \"example.com\", \"*.example.com\" (all below it, not itself), "
@@ -194,10 +198,34 @@ constexpr std::array kKeys = {
         proto::kMaxMtu, 1, nullptr, "", "",
         "Largest packet of the sandbox's card, in bytes. Its link ends in this host, so long ones "
         "are best."},
+    Key{"network", "ask_timeout", Type::Duration, &S::network_ask_timeout_ms, "60s", "", 1000,
+        proto::kMaxAskTimeoutMs, 1, nullptr, "", "",
+        "How long a connection or request that a rule leaves to a person (outcome \"ask\") waits "
+        "for "
+        "`mvm policy approve`; then it is refused."},
     Key{"network", "routes", Type::Routes, &S::routes, "", "", 0, 0, 1, nullptr, "", "",
         "What requests to one host may do: id, host, port or ports, rules of {id, method, path, "
         "outcome}, and `otherwise` for the rest. Routes are asked in order, before allow_hosts; an "
-        "outcome is \"allow\", \"deny\" or \"ask\"."},
+        "outcome is \"allow\", \"deny\" or \"ask\". A route without rules judges connections as "
+        "they "
+        "are."},
+    Key{"network.limits", "flows", Type::Integer, &S::network_flows, "4096", "", 0, kMaxRate, 1,
+        nullptr, "", "", "Most connections at a time. 0: no limit but the host's."},
+    Key{"network.limits", "flows_per_second", Type::Integer, &S::network_flows_per_second, "500",
+        "", 0, kMaxRate, 1, nullptr, "", "", "Most new connections in a second. 0: no limit."},
+    Key{"network.limits", "queries_per_second", Type::Integer, &S::network_queries_per_second,
+        "500", "", 0, kMaxRate, 1, nullptr, "", "", "Most DNS queries in a second. 0: no limit."},
+    Key{"network.limits", "send_bandwidth", Type::Size, &S::network_send_bandwidth, "0", "", 0,
+        kTiB, 1, nullptr, "", "",
+        "Most that leaves the sandbox in a second, over all connections. A second's worth may go "
+        "at "
+        "once. 0: no limit."},
+    Key{"network.limits", "receive_bandwidth", Type::Size, &S::network_receive_bandwidth, "0", "",
+        0, kTiB, 1, nullptr, "", "", "The same of what it is sent. 0: no limit."},
+    Key{"network.limits", "total", Type::Size, &S::network_total, "0", "", 0, 1024 * kTiB, 1,
+        nullptr, "", "",
+        "Most that it sends and is sent in all, until it is started again; then connections end, "
+        "and new ones are refused. 0: no limit."},
     Key{"sandbox", "ephemeral", Type::Boolean, &S::ephemeral, "false", "", 0, 0, 1, nullptr, "--rm",
         "", "Remove the sandbox, with everything it wrote, when it ends."},
     Key{"sandbox", "boot_timeout", Type::Duration, &S::boot_timeout_ms, "60s", "", 1000, 3'600'000,

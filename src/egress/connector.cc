@@ -23,7 +23,10 @@ void Connector::add_addresses() {
                                 request.host = connector.host_;
                                 request.address = record.address();
                                 request.port = connector.to_.port;
-                                if (request.address && connector.parts_.judge.ask(request).admitted)
+                                if (!request.address) continue;
+                                // Of one that asks: the connection itself was allowed.
+                                const Verdict verdict = connector.parts_.judge.ask(request);
+                                if (verdict.admitted || verdict.asks())
                                   connector.dial_.add({*request.address, connector.to_.port});
                               }
                               if (--*waiting == 0) connector.dial_.no_more();

@@ -126,8 +126,9 @@ void DnsService::serve(ByteView message, size_t limit, Reply reply) {
   if (too_fast || pending_ >= kMaxPending)
     pending.verdict = {
         {Outcome::Deny, too_fast ? Reason::RateLimited : Reason::ResourceExhausted, {}, false}};
-  if (!pending.verdict.admitted && pending.verdict.decision.outcome != Outcome::Ask)
-    return refuse(pending, pending.event(pending.verdict));
+  // The name may be known; the connection to it is what a person is asked about.
+  if (pending.verdict.asks()) pending.verdict.admitted = true;
+  if (!pending.verdict.admitted) return refuse(pending, pending.event(pending.verdict));
   if (!is_served(pending.query.type)) return answer(pending, {Answer::Status::Found});
   ++pending_;
   const Question question{pending.query.name, pending.query.type};

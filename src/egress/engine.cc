@@ -22,6 +22,7 @@ Proxy::Engine::Engine(loop::Loop& loop, net::GuestNetwork network, Settings sett
                       EventSink sink)
     : reporter_(loop, std::move(sink)),
       judge_(settings.policy, settings.mode),
+      questions_(loop, settings.ask_patience, std::move(settings.on_question)),
       pins_(std::move(network.pins)),
       resolver_(loop, resolvers_of(std::move(settings.resolvers))),
       interception_(Interception::for_policy(settings)),
@@ -30,8 +31,8 @@ Proxy::Engine::Engine(loop::Loop& loop, net::GuestNetwork network, Settings sett
       dns_({loop, judge_, pins_, resolver_, reporter_, counters_}, std::move(network.dns_udp),
            std::move(network.dns_tcp), settings.limits.queries_per_second),
       refused_({loop, judge_, pins_, reporter_, counters_}, std::move(network.refused)),
-      flows_({loop, judge_, pins_, resolver_, reporter_, pipes_, meter_, interception_.get(),
-              filters_, counters_},
+      flows_({loop, judge_, questions_, pins_, resolver_, reporter_, pipes_, meter_,
+              interception_.get(), filters_, counters_},
              std::move(network.tcp), settings.limits) {
   pins_.open(judge_.open_ranges());
 }
@@ -40,6 +41,7 @@ void Proxy::Engine::set_policy(policy::Policy policy, Mode mode) {
   judge_.replace(std::move(policy), mode);
   pins_.repin([this](const dns::Name& name) { return judge_.ports_of(name); });
   pins_.open(judge_.open_ranges());
+  questions_.settle(judge_);
 }
 
 Counters Proxy::Engine::counters() const {

@@ -4,6 +4,7 @@
 #include "dns_service.h"
 #include "flow_table.h"
 #include "interception.h"
+#include "questions.h"
 #include "refused_packets.h"
 
 namespace mvm::egress {
@@ -12,6 +13,13 @@ class Proxy::Engine {
  public:
   Engine(loop::Loop& loop, net::GuestNetwork network, Settings settings, EventSink sink);
   void set_policy(policy::Policy policy, Mode mode);
+  std::vector<OpenQuestion> questions() const { return questions_.list(); }
+  std::optional<OpenQuestion> answer(uint64_t question, bool allow) {
+    return questions_.answer(question, allow);
+  }
+  bool certifies(const policy::HostPattern& hosts) const {
+    return interception_ && interception_->certifies(hosts);
+  }
   Counters counters() const;
   std::string authority_pem() const { return interception_ ? interception_->root_pem() : ""; }
   void reset();
@@ -22,6 +30,7 @@ class Proxy::Engine {
   Counters counters_;
   Reporter reporter_;
   Judge judge_;
+  Questions questions_;
   PinTable pins_;
   Resolver resolver_;
   std::unique_ptr<Interception> interception_;

@@ -53,24 +53,27 @@ policy::Request Flow::request() const {
 // admitted.
 Verdict Flow::judge_connection() {
   Verdict first;
+  std::optional<dns::Name> asking;
   for (const dns::Name& name : names_) {
     host_ = name;
     const Verdict verdict = parts_.judge.ask(request());
     if (verdict.admitted && !verdict.audited) return verdict;
+    if (verdict.asks() && !asking) asking = name;
     if (name == names_.front()) first = verdict;
   }
   host_.reset();
   const Verdict bare = parts_.judge.ask(request());
   if (names_.empty() || (bare.admitted && !bare.audited)) return bare;
-  host_ = names_.front();
-  return first;
+  host_ = asking ? asking : names_.front();
+  return asking ? parts_.judge.ask(request()) : first;
 }
 
 void Flow::start() {
   const Verdict verdict = judge_connection();
-  if (!verdict.admitted) return refuse(EventKind::Connect, request(), verdict);
+  if (!verdict.admitted && !verdict.asks()) return refuse(EventKind::Connect, request(), verdict);
   prepare_stream(guest_.get());
   speaks_first_ = client_speaks_first(to_.port) || verdict.decision.inspect;
+  if (!speaks_first_ && verdict.asks()) return ask(EventKind::Connect, request(), verdict);
   if (!speaks_first_) return dial();
   stage_ = Stage::FirstBytes;
   deadline_ = parts_.loop.after(kHelloPatience, [this] {
@@ -125,14 +128,15 @@ Verdict Flow::judge_hello(const ClientHello& hello, policy::Request& request) co
   // Audited: nothing is known of the address.
   if (!request.host) request.host = hello.server_name;
   const Verdict verdict = parts_.judge.ask(request);
-  const bool needs_name = verdict.admitted && !verdict.audited && !hello.server_name;
+  const bool by_rule = verdict.asks() || (verdict.admitted && !verdict.audited);
+  const bool needs_name = by_rule && !hello.server_name;
   return needs_name ? denied(Reason::SniMismatch) : verdict;
 }
 
 void Flow::take_hello(const ClientHello& hello) {
   policy::Request asked = request();
   const Verdict verdict = judge_hello(hello, asked);
-  if (!verdict.admitted) {
+  if (!verdict.admitted && !verdict.asks()) {
     const bool name = verdict.decision.reason == Reason::SniMismatch;
     return refuse(EventKind::Tls, asked, verdict,
                   tls_alert(name ? Alert::UnrecognizedName : Alert::AccessDenied));
@@ -146,7 +150,9 @@ void Flow::take_other() {
   // Where one address serves many names, the Host field says which is meant: by name, plain HTTP is
   // looked into whatever the rules need, as the server name of TLS is.
   constexpr uint16_t kHttp = 80;
-  if (verdict.admitted && !verdict.audited && host_ && to_.port == kHttp) {
+  // What asks a person asks for each request then.
+  const bool by_rule = verdict.asks() || (verdict.admitted && !verdict.audited);
+  if (by_rule && host_ && to_.port == kHttp) {
     deadline_.reset();
     return inspect(false);
   }
@@ -154,6 +160,10 @@ void Flow::take_other() {
 }
 
 void Flow::admit(EventKind kind, const policy::Request& asked, const Verdict& verdict) {
+  if (verdict.asks()) {
+    if (!allowed_ || allowed_host_ != asked.host) return ask(kind, asked, verdict);
+    return admit(kind, asked, verdict.granted());
+  }
   // Judged again: the policy may have changed since the connection was.
   if (!verdict.admitted) return refuse(kind, asked, verdict);
   deadline_.reset();
@@ -185,6 +195,40 @@ void Flow::refuse(EventKind kind, const policy::Request& asked, const Verdict& v
   upstream_.reset();
   last_words_ = std::make_unique<LastWords>(parts_.loop, std::move(guest_), std::move(message),
                                             [this] { finish(); });
+}
+
+void Flow::ask(EventKind kind, const policy::Request& asked, const Verdict& verdict) {
+  auto ticket = parts_.questions.put(
+      asked, verdict.decision, [this, kind, asked](Answered how) { answered(kind, asked, how); });
+  if (!ticket) return refuse(kind, asked, denied(ticket.error()));
+  Event event = Judge::describe(kind, asked, verdict);
+  event.flow = id_;
+  parts_.reporter.refuse(std::move(event));  // as refusals are: many equal ones become one
+  question_ = std::move(*ticket);
+  stage_ = Stage::Asking;
+  deadline_.reset();
+  server_watch_.reset();
+  watch_.reset();
+  watch_ = parts_.loop.watch(guest_.get(), 0, [this](uint32_t) { end(); });
+}
+
+void Flow::answered(EventKind kind, const policy::Request& asked, Answered how) {
+  question_.reset();
+  watch_.reset();
+  stage_ = Stage::FirstBytes;
+  if (how != Answered::Allowed) {
+    Verdict verdict = denied(Reason::AskUser);
+    verdict.decision.rule = parts_.judge.ask(asked).decision.rule;
+    return refuse(kind, asked, verdict,
+                  kind == EventKind::Tls ? tls_alert(Alert::AccessDenied) : std::string());
+  }
+  allowed_ = true;
+  allowed_host_ = asked.host;
+  const Verdict verdict = parts_.judge.ask(asked);
+  // By its first bytes it is judged when upstream is there, so that the server may speak first.
+  const bool goes_on = verdict.admitted || verdict.asks();
+  if (goes_on && !speaks_first_ && !upstream_) return dial();
+  admit(kind, asked, verdict);
 }
 
 void Flow::dial() {
@@ -247,7 +291,7 @@ void Flow::inspect(bool tls) {
   upstream_.reset();
   http_ = std::make_unique<HttpConnection>(
       HttpParts{parts_.loop, parts_.judge, parts_.resolver, parts_.reporter, parts_.meter,
-                parts_.interception, parts_.filters},
+                parts_.interception, parts_.filters, parts_.questions},
       id_, std::move(guest_), HttpOrigin{host_, to_, tls, tls ? std::vector<dns::Name>() : names_},
       [this](const HttpEnd& how) { inspected(how); });
   http_->start();
@@ -280,7 +324,8 @@ void Flow::end_if_idle() {
 
 void Flow::end(Reason reason, std::string detail) {
   if (stage_ == Stage::Ended) return;
-  if (!told_ && stage_ != Stage::LastWords) {
+  question_.reset();
+  if (!told_ && stage_ != Stage::LastWords && stage_ != Stage::Asking) {
     // It was admitted as far as it came.
     const Verdict verdict = parts_.judge.ask(request());
     Event opened = Judge::describe(EventKind::Connect, request(), verdict);

@@ -3,6 +3,8 @@
 //
 //   accepted ─ judged by pinned name, address and port ─┬─ refused: reset
 //                                                       │
+//   what a rule leaves to a person waits for the answer before anything is dialled
+//
 //   where clients speak first (443, 80, …):             │   elsewhere, where servers may:
 //   first bytes ─ judged by the ClientHello ─ dial ─    │   dial ─ whoever speaks first ─
 //                            │                          │               │
@@ -23,6 +25,7 @@
 #include "judge.h"
 #include "last_words.h"
 #include "pin_table.h"
+#include "questions.h"
 #include "relay.h"
 #include "reporter.h"
 #include "resolver.h"
@@ -32,6 +35,7 @@ namespace mvm::egress {
 struct FlowParts {
   loop::Loop& loop;
   Judge& judge;
+  Questions& questions;
   PinTable& pins;
   Resolver& resolver;
   Reporter& reporter;
@@ -61,6 +65,7 @@ class Flow {
   enum class Stage : uint8_t {
     Start,
     FirstBytes,
+    Asking,  // a person
     Dialing,
     WaitForEither,
     Relaying,
@@ -79,6 +84,8 @@ class Flow {
   void admit(EventKind kind, const policy::Request& request, const Verdict& verdict);
   void refuse(EventKind kind, const policy::Request& request, const Verdict& verdict,
               std::string message = {});
+  void ask(EventKind kind, const policy::Request& asked, const Verdict& verdict);
+  void answered(EventKind kind, const policy::Request& asked, Answered how);
   void dial();
   void dialed(Dial::Result result);
   void proceed();
@@ -97,9 +104,12 @@ class Flow {
   std::vector<dns::Name> names_;  // pinned to the address
   bool holds_pin_;
   std::optional<dns::Name> host_;  // the one that was admitted
-  bool speaks_first_ = false;      // the client does
-  bool judged_ = false;            // by its first bytes, or what the server said made them moot
-  bool told_ = false;              // that it was admitted: so its end is told too
+  Questions::Ticket question_;
+  bool allowed_ = false;                   // by a person,
+  std::optional<dns::Name> allowed_host_;  // for this name
+  bool speaks_first_ = false;              // the client does
+  bool judged_ = false;  // by its first bytes, or what the server said made them moot
+  bool told_ = false;    // that it was admitted: so its end is told too
   loop::Watch watch_;
   loop::Watch server_watch_;
   loop::Watch deadline_;

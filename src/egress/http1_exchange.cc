@@ -78,10 +78,15 @@ void Http1Flow::take_request() {
   const JudgedRequest judged = judge_request(parts_.judge, origin_, request_);
   judged_ = Judge::describe(EventKind::Http, judged.request, judged.verdict);
   judged_.flow = id_;
+  if (judged.verdict.asks()) return ask(judged);
   if (!judged.verdict.admitted) {
     parts_.reporter.refuse(judged_);
     return refuse(refusal_of(judged));
   }
+  forward(judged);
+}
+
+void Http1Flow::forward(const JudgedRequest& judged) {
   const auto upgrade = http::requested_upgrade(request_);
   if (upgrade == http::Upgrade::Malformed) {
     http::Refusal refusal;

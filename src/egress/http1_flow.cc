@@ -68,6 +68,10 @@ bool Http1Flow::step() {
     }
     case Stage::Upgraded:
       return relay_upgraded() || moved;
+    case Stage::Asking:
+      if (!answer_) return moved;
+      take_answer();
+      return true;
     case Stage::Connecting:
       return moved;
     case Stage::Closing:
@@ -82,7 +86,9 @@ bool Http1Flow::step() {
 bool Http1Flow::read_guest() {
   const bool room = !upstream_ || upstream_->channel.unsent() < kMaxUnsent;
   if (guest_ended_ || !room || input_.size() >= kOnce) return false;
-  if (stage_ == Stage::Connecting || (stage_ == Stage::Active && request_done_)) return false;
+  if (stage_ == Stage::Connecting || stage_ == Stage::Asking ||
+      (stage_ == Stage::Active && request_done_))
+    return false;
   const auto read = reader_.receive(Way::Send, guest_, input_);
   if (read.used_up) {
     end(Reason::ResourceExhausted, "the sandbox has used up its bytes");
@@ -156,6 +162,7 @@ void Http1Flow::close_guest() {
 }
 
 void Http1Flow::reset() noexcept {
+  question_.reset();
   guest_watch_.reset();
   reset_connection(guest_.take_socket());
   if (!upstream_) return;
@@ -167,6 +174,7 @@ void Http1Flow::end(Reason reason, std::string detail) {
   if (stage_ == Stage::Ended) return;
   const bool clean = stage_ == Stage::Closing && guest_.unsent() == 0;
   stage_ = Stage::Ended;
+  question_.reset();
   filters_.end(false);
   guest_watch_.reset();
   deadline_.reset();
@@ -182,8 +190,8 @@ void Http1Flow::end(Reason reason, std::string detail) {
 void Http1Flow::update() {
   const bool to_upstream = !upstream_ || upstream_->channel.unsent() < kMaxUnsent;
   const bool reads_guest = !guest_ended_ && to_upstream && !reader_.waits() &&
-                           stage_ != Stage::Connecting && input_.size() < kOnce &&
-                           !(stage_ == Stage::Active && request_done_);
+                           stage_ != Stage::Connecting && stage_ != Stage::Asking &&
+                           input_.size() < kOnce && !(stage_ == Stage::Active && request_done_);
   watch(guest_, guest_watch_, guest_interest_,
         (reads_guest ? EPOLLIN : 0U) | (guest_.wants_write() ? EPOLLOUT : 0U));
   bool again = reads_guest && guest_.holds_input();

@@ -22,6 +22,7 @@
 #include "filters.h"
 #include "http_flow.h"
 #include "metered_reader.h"
+#include "questions.h"
 #include "server_opening.h"
 
 namespace mvm::egress {
@@ -46,6 +47,7 @@ class Http1Flow final : public HttpFlow {
  private:
   enum class Stage : uint8_t {
     Idle,        // no request yet
+    Asking,      // a person about one
     Collecting,  // one is judged, and its body wanted whole
     Connecting,  // one is judged, and upstream not there yet
     Active,      // it is on its way
@@ -74,6 +76,9 @@ class Http1Flow final : public HttpFlow {
   bool read_upstream();
   bool take_requests();
   void take_request();
+  void ask(JudgedRequest judged);
+  void take_answer();
+  void forward(const JudgedRequest& judged);
   bool filter_request(http::RequestHead& forwarded);
   void send_request();
   bool take_body(const http::Event& event);
@@ -116,6 +121,9 @@ class Http1Flow final : public HttpFlow {
   // The exchange under way.
   http::RequestHead request_;  // as it came; its body's framing and the handshake's key are in it
   Event judged_;               // how it was
+  JudgedRequest asked_;        // while a person is asked about it
+  Questions::Ticket question_;
+  std::optional<Answered> answer_;
   Filters filters_;
   http::RequestHead forwarded_;  // while its body is collected
   Bytes collected_;

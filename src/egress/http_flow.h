@@ -15,6 +15,7 @@
 #include "http_judge.h"
 #include "interception.h"
 #include "meter.h"
+#include "questions.h"
 #include "reporter.h"
 #include "resolver.h"
 
@@ -31,6 +32,7 @@ struct HttpParts {
   Meter& meter;
   Interception* interception;
   const std::vector<std::shared_ptr<FilterSource>>& filters;
+  Questions& questions;
 };
 
 struct HttpEnd {

@@ -76,6 +76,8 @@ http::Refusal refusal_of(const JudgedRequest& judged) {
   const Reason reason = judged.verdict.decision.reason;
   refusal.reason = policy::reason_word(reason);
   refusal.message = "the sandbox's network policy refuses this request";
+  if (reason == Reason::AskUser)
+    refusal.message = "a rule leaves this request to a person, and nobody has allowed it";
   if (reason == Reason::AuthorityMismatch)
     refusal.message = "the request names another host than the connection is for";
   if (reason == Reason::AmbiguousPath)

@@ -1,5 +1,7 @@
 #include "interception.h"
 
+#include <algorithm>
+
 namespace mvm::egress {
 namespace {
 
@@ -19,7 +21,8 @@ std::string constraint_of(const policy::HostPattern& pattern) {
 }
 
 Interception::Interception(const Settings& settings, const crypto::AuthorityScope& scope)
-    : authority_(settings.name, scope, std::chrono::system_clock::now()),
+    : scope_(scope),
+      authority_(settings.name, scope, std::chrono::system_clock::now()),
       servers_(trust_of(settings)) {}
 
 std::unique_ptr<Interception> Interception::for_policy(const Settings& settings) {
@@ -36,6 +39,13 @@ std::unique_ptr<Interception> Interception::for_policy(const Settings& settings)
   }
   if (scope.names.empty() && !scope.any_name) return nullptr;
   return std::unique_ptr<Interception>(new Interception(settings, scope));
+}
+
+bool Interception::certifies(const policy::HostPattern& hosts) const {
+  const std::string wanted = constraint_of(hosts);
+  return scope_.any_name || std::ranges::any_of(scope_.names, [&](const std::string& name) {
+           return wanted == name || wanted.ends_with("." + name);
+         });
 }
 
 std::shared_ptr<const crypto::Leaf> Interception::leaf(const std::string& host) {

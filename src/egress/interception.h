@@ -17,6 +17,8 @@ class Interception {
 
   crypto::TlsServerContext& guests() noexcept { return guests_; }
   crypto::TlsClientContext& servers() noexcept { return servers_; }
+  // Whether leaf() has one for every name that the pattern matches.
+  bool certifies(const policy::HostPattern& hosts) const;
   // Nothing for a name that was not in the policy when the sandbox began (Settings).
   std::shared_ptr<const crypto::Leaf> leaf(const std::string& host);
   const std::string& root_pem() const noexcept { return authority_.root_pem(); }
@@ -24,6 +26,7 @@ class Interception {
  private:
   Interception(const Settings& settings, const crypto::AuthorityScope& scope);
 
+  crypto::AuthorityScope scope_;
   crypto::CertificateAuthority authority_;
   crypto::TlsServerContext guests_;
   crypto::TlsClientContext servers_;

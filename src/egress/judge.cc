@@ -54,7 +54,8 @@ std::vector<uint16_t> Judge::ports_of(const dns::Name& name) const {
     policy::Request request;
     request.host = name;
     request.port = port;
-    return !ask(request).admitted;
+    const Verdict verdict = ask(request);
+    return !verdict.admitted && !verdict.asks();
   });
   return ports;
 }

@@ -12,6 +12,17 @@ struct Verdict {
   policy::Decision decision;
   bool admitted = false;
   bool audited = false;  // admitted by the mode alone
+
+  // A person has to say (Questions). Whoever cannot wait for that refuses.
+  bool asks() const noexcept { return !admitted && decision.outcome == policy::Outcome::Ask; }
+  // The same when somebody has said yes.
+  Verdict granted() const {
+    Verdict out = *this;
+    out.decision.outcome = policy::Outcome::Allow;
+    out.decision.reason = policy::Reason::Allowed;
+    out.admitted = true;
+    return out;
+  }
 };
 
 class Judge {

@@ -28,6 +28,11 @@ Proxy::~Proxy() = default;
 void Proxy::set_policy(policy::Policy policy, Mode mode) {
   engine_->set_policy(std::move(policy), mode);
 }
+std::vector<OpenQuestion> Proxy::questions() const { return engine_->questions(); }
+std::optional<OpenQuestion> Proxy::answer(uint64_t question, bool allow) {
+  return engine_->answer(question, allow);
+}
+bool Proxy::certifies(const policy::HostPattern& hosts) const { return engine_->certifies(hosts); }
 Counters Proxy::counters() const { return engine_->counters(); }
 std::string Proxy::authority_pem() const { return engine_->authority_pem(); }
 void Proxy::reset() { engine_->reset(); }

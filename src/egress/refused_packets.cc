@@ -23,7 +23,7 @@ void RefusedPackets::tell(const net::Refusal& refusal) {
   const bool udp = refusal.transport == net::Transport::Udp;
   // What rules admit over TCP is refused as a datagram all the same. And a connection that they
   // admit was refused because its name has not been looked up, or the look-up is too long ago.
-  if (verdict.admitted) {
+  if (verdict.admitted || verdict.asks()) {
     verdict = {{policy::Outcome::Deny,
                 udp ? policy::Reason::ProtocolUnsupported : policy::Reason::PolicyDenied,
                 {},

@@ -9,6 +9,7 @@ std::string identity(const Event& event) {
   std::string text = std::string(event_word(event.kind)) + ' ' + event.host + ' ' +
                      std::to_string(event.port) + ' ' + event.method + ' ' + event.path + ' ' +
                      std::string(policy::reason_word(event.reason)) +
+                     (event.outcome == policy::Outcome::Ask ? " ask" : "") +
                      (event.transport == net::Transport::Udp ? " udp " : " ");
   if (event.address) text += event.address->text();
   return text;

@@ -144,9 +144,10 @@ std::string PathPattern::text() const {
     for (const char c : segment.text) {
       const auto byte = static_cast<unsigned char>(c);
       constexpr std::string_view kDigits = "0123456789ABCDEF";
-      // Encoded where it would not be read back as itself: '*' is ours, the others are the URL's.
+      // Encoded where it would not be read back as itself: '*' is ours, "'" ends a shell's word,
+      // the others are the URL's.
       if (byte > 0x20 && byte < 0x7f &&
-          std::string_view("*?#\"<>^`{|}").find(c) == std::string_view::npos)
+          std::string_view("*?#\"'<>^`{|}").find(c) == std::string_view::npos)
         out += c;
       else
         out.append({'%', kDigits[byte >> 4], kDigits[byte & 15]});

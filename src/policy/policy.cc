@@ -50,7 +50,7 @@ std::optional<Decision> ask_route(const Route& route, const Request& request, co
   }
   if (!route.otherwise) return std::nullopt;
   return Decision{*route.otherwise, reason_of(*route.otherwise, Reason::RouteDenied), route.id,
-                  true};
+                  inspect};
 }
 
 Decision ask_rules(const Policy& policy, const Request& request) {
@@ -71,18 +71,32 @@ Decision ask_rules(const Policy& policy, const Request& request) {
   return deny(Reason::PolicyDenied);
 }
 
-const RangeRule* find_range(const Policy& policy, const Request& request) {
-  for (const RangeRule& rule : policy.ranges)
-    if (rule.range.contains(*request.address) &&
-        (rule.ports.empty() || has_port(rule.ports, request.port)))
+const RangeRule* find_range(const std::vector<RangeRule>& rules, const IpAddress& address,
+                            std::optional<uint16_t> port) {
+  for (const RangeRule& rule : rules)
+    if (rule.range.contains(address) && (rule.ports.empty() || has_port(rule.ports, port)))
       return &rule;
   return nullptr;
+}
+
+// The id of the denial that is for this request. One for a port leaves the name's other ports.
+const std::string* find_denial(const Policy& policy, const Request& request) {
+  for (const HostDenial& rule : policy.denied_hosts)
+    if (request.host && rule.host.matches(*request.host) &&
+        (rule.ports.empty() || (request.port && has_port(rule.ports, request.port))))
+      return &rule.id;
+  if (!request.address) return nullptr;
+  const RangeRule* range = find_range(policy.denied_ranges, *request.address, request.port);
+  // What would reach the same host another way.
+  if (const auto inner = embedded_v4(*request.address); range == nullptr && inner)
+    range = find_range(policy.denied_ranges, *inner, request.port);
+  return range == nullptr ? nullptr : &range->id;
 }
 
 // Of an address that the rules for its name, if it has one, admit.
 Decision judge_address(const Policy& policy, const Request& request, Decision decision) {
   const auto restricted = restriction(*request.address);
-  const RangeRule* range = find_range(policy, request);
+  const RangeRule* range = find_range(policy.ranges, *request.address, request.port);
   if (restricted && (range == nullptr || !can_be_opened(*restricted))) return deny(*restricted);
   if (request.host) return decision;
   if (range == nullptr) return deny(Reason::PolicyDenied);
@@ -105,6 +119,7 @@ Decision decide(const Policy& policy, const Request& request) {
     return deny(Reason::SniMismatch);
   if (request.host && request.authority && *request.authority != *request.host)
     return deny(Reason::AuthorityMismatch);
+  if (const std::string* id = find_denial(policy, request)) return deny(Reason::PolicyDenied, *id);
   Decision decision = deny(Reason::PolicyDenied);
   if (request.host) {
     decision = ask_rules(policy, request);

@@ -50,4 +50,10 @@ std::string_view reason_word(Reason reason) noexcept {
   return "unknown";
 }
 
+std::optional<Reason> parse_reason(std::string_view word) noexcept {
+  for (int i = 0; i <= static_cast<int>(Reason::TimedOut); ++i)
+    if (reason_word(static_cast<Reason>(i)) == word) return static_cast<Reason>(i);
+  return std::nullopt;
+}
+
 }

@@ -112,6 +112,9 @@ std::optional<std::string> suggestion(const Request& request, const Decision& de
     case Reason::SharedAddressSpace:
       return "--allow-cidr " + range_text(*request.address, port);
     case Reason::PolicyDenied:
+      // What was denied by name is a decision; a flag does not undo it.
+      if (!decision.rule.empty()) return std::nullopt;
+      break;
     case Reason::RouteDenied:
       break;
     default:
@@ -128,7 +131,9 @@ std::optional<std::string> suggestion(const Request& request, const Decision& de
     return "--allow-host " + with_port(request.host->text(), port);
   }
   const auto path = normal_path(request.target);
-  if (!path || !is_token(request.method)) return std::nullopt;
+  // People paste this into a shell, and the guest chose the method: a quote would end the word.
+  if (!path || !is_token(request.method) || request.method.find('\'') != std::string::npos)
+    return std::nullopt;
   return "--allow-endpoint '" + request.method + (port == 80 ? " http://" : " https://") +
          with_port(request.host->text(), port) + PathPattern::exactly(*path).text() + "'";
 }

@@ -86,6 +86,43 @@ static NetworkRoute read_route(CborReader& in) {
   return route;
 }
 
+static Bytes encode_limits(const NetworkLimits& limits) {
+  Bytes out;
+  {
+    MapWriter map(out);
+    map.unsigned_integer("flows", limits.flows);
+    map.unsigned_integer("flows_per_second", limits.flows_per_second);
+    map.unsigned_integer("queries_per_second", limits.queries_per_second);
+    map.unsigned_integer("send_bandwidth", limits.send_bandwidth);
+    map.unsigned_integer("receive_bandwidth", limits.receive_bandwidth);
+    map.unsigned_integer("total", limits.total);
+  }
+  return out;
+}
+
+static NetworkLimits read_limits(CborReader& in) {
+  NetworkLimits limits;
+  const auto count = [&in] { return static_cast<uint32_t>(in.unsigned_integer(UINT32_MAX)); };
+  for (Fields field(in); field.next();) {
+    if (field.is("flows")) {
+      limits.flows = count();
+    } else if (field.is("flows_per_second")) {
+      limits.flows_per_second = count();
+    } else if (field.is("queries_per_second")) {
+      limits.queries_per_second = count();
+    } else if (field.is("send_bandwidth")) {
+      limits.send_bandwidth = in.unsigned_integer();
+    } else if (field.is("receive_bandwidth")) {
+      limits.receive_bandwidth = in.unsigned_integer();
+    } else if (field.is("total")) {
+      limits.total = in.unsigned_integer();
+    } else {
+      field.skip();
+    }
+  }
+  return limits;
+}
+
 Bytes NetworkConfig::encode() const {
   Bytes out;
   {
@@ -99,6 +136,8 @@ Bytes NetworkConfig::encode() const {
     list.array(routes.size());
     for (const NetworkRoute& route : routes) list.raw(encode_route(route));
     write_texts(map.field("resolvers"), resolvers);
+    map.field("limits").raw(encode_limits(limits));
+    map.unsigned_integer("ask_timeout_ms", ask_timeout_ms);
     map.unsigned_integer("mtu", mtu);
   }
   return out;
@@ -123,6 +162,10 @@ std::optional<NetworkConfig> NetworkConfig::decode(ByteView data) {
       for (size_t i = 0; i < count && in; ++i) config.routes.push_back(read_route(in));
     } else if (field.is("resolvers")) {
       config.resolvers = read_texts(in, kMaxResolvers);
+    } else if (field.is("limits")) {
+      config.limits = read_limits(in);
+    } else if (field.is("ask_timeout_ms")) {
+      config.ask_timeout_ms = in.unsigned_integer(kMaxAskTimeoutMs);
     } else if (field.is("mtu")) {
       config.mtu = static_cast<uint32_t>(in.unsigned_integer(kMaxMtu));
     } else {

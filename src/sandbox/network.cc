@@ -3,6 +3,7 @@
 #include "mvm/base/error.h"
 #include "mvm/crypto/trust.h"
 #include "mvm/egress/resolv_conf.h"
+#include "mvm/policy/change.h"
 #include "mvm/policy/compile.h"
 #include "mvm/sys/file.h"
 
@@ -23,15 +24,29 @@ static std::vector<egress::Endpoint> resolvers_of(const proto::NetworkConfig& co
   return out;
 }
 
+static egress::Limits limits_of(const proto::NetworkLimits& from) {
+  egress::Limits limits;
+  limits.flows = from.flows;
+  limits.flows_per_second = from.flows_per_second;
+  limits.queries_per_second = from.queries_per_second;
+  limits.send_bytes_per_second = from.send_bandwidth;
+  limits.receive_bytes_per_second = from.receive_bandwidth;
+  limits.total_bytes = from.total;
+  return limits;
+}
+
 Network::Network(const std::optional<proto::NetworkConfig>& config, std::string name,
-                 egress::EventSink sink)
+                 egress::EventSink sink, egress::QuestionSink on_question)
     : config_(config), sink_(std::move(sink)) {
   if (!config_) return;
   try {
     settings_.name = std::move(name);
-    settings_.policy = policy::compile(*config_);
+    settings_.policy = policy();
     settings_.mode = config_->audit ? egress::Mode::Audit : egress::Mode::Enforce;
     settings_.resolvers = resolvers_of(*config_);
+    settings_.limits = limits_of(config_->limits);
+    settings_.ask_patience = std::chrono::milliseconds(config_->ask_timeout_ms);
+    settings_.on_question = std::move(on_question);
     // Whom servers are believed, where connections to them are inspected.
     if (!settings_.policy.routes.empty()) settings_.trust = crypto::TrustStore::system();
     maker_ = std::make_unique<net::GuestNetworkMaker>(addresses_, config_->mtu);
@@ -49,13 +64,28 @@ void Network::start_proxy(loop::Loop& loop) {
   tap_ = std::move(tap);
 }
 
-void Network::set_recordable(bool recordable) {
+policy::Policy Network::policy() const {
+  policy::Policy policy = policy::compile(*config_);
+  policy::apply(changes_, policy);
+  return policy;
+}
+
+void Network::enforce() {
   if (!proxy_) return;
-  if (recordable)
-    proxy_->set_policy(policy::compile(*config_),
-                       config_->audit ? egress::Mode::Audit : egress::Mode::Enforce);
+  if (recordable_)
+    proxy_->set_policy(policy(), config_->audit ? egress::Mode::Audit : egress::Mode::Enforce);
   else
     proxy_->set_policy({}, egress::Mode::Enforce);
+}
+
+void Network::set_recordable(bool recordable) {
+  recordable_ = recordable;
+  enforce();
+}
+
+void Network::change(proto::PolicyChanges changes) {
+  changes_ = std::move(changes);
+  enforce();
 }
 
 void Network::open(loop::Loop& loop) {

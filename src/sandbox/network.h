@@ -14,15 +14,17 @@
 #include "mvm/net/maker.h"
 #include "mvm/proto/monitor.h"
 #include "mvm/proto/network.h"
+#include "mvm/proto/policy.h"
 
 namespace mvm::sandbox {
 
 class Network {
  public:
   // Begins to make it, in a child process, and reads what it needs of the host's files. The caller
-  // must have one thread. `name` is the sandbox's; `sink` records the proxy's decisions.
+  // must have one thread. `name` is the sandbox's; `sink` records the proxy's decisions,
+  // `on_question` is told of what waits for a person.
   Network(const std::optional<proto::NetworkConfig>& config, std::string name,
-          egress::EventSink sink);
+          egress::EventSink sink, egress::QuestionSink on_question);
   ~Network();
 
   // Waits for it, and starts the proxy that answers the guest. Throws Error{Unsupported} when there
@@ -38,13 +40,25 @@ class Network {
   std::string authority() const { return proxy_ ? proxy_->authority_pem() : ""; }
   // While decisions cannot be recorded nothing new is admitted. What is under way goes on.
   void set_recordable(bool recordable);
+  bool recordable() const { return recordable_; }
+  // What it was made with; nothing: no card was asked for. And what was added since.
+  const std::optional<proto::NetworkConfig>& config() const { return config_; }
+  const proto::PolicyChanges& changes() const { return changes_; }
+  // In place of the former changes; holds from the next query, connection and request on.
+  void change(proto::PolicyChanges changes);
+  // Nothing without a card.
+  egress::Proxy* proxy() const { return proxy_.get(); }
   // Why there is no network although one was asked for; empty when nothing is amiss.
   const std::string& missing() const { return missing_; }
 
  private:
   void start_proxy(loop::Loop& loop);
+  policy::Policy policy() const;
+  void enforce();
 
   std::optional<proto::NetworkConfig> config_;
+  proto::PolicyChanges changes_;
+  bool recordable_ = true;
   egress::EventSink sink_;
   egress::Settings settings_;
   net::GuestAddresses addresses_;

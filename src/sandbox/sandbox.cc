@@ -24,6 +24,7 @@
 #include "monitor_link.h"
 #include "mux.h"
 #include "network.h"
+#include "policy_desk.h"
 #include "vsock_bridge.h"
 #include "watchdog.h"
 
@@ -146,6 +147,7 @@ class Sandbox::Impl {
   std::vector<Asker> end_askers_;
   std::vector<Asker> memory_askers_;
   Mux mux_;
+  PolicyDesk desk_;
   Watchdog watchdog_;
   VsockBridge vsock_;
   std::unique_ptr<MonitorLink> monitor_;
@@ -169,11 +171,13 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fd
              [this](const std::optional<audit::Failure>& failure) {
                network_.set_recordable(!failure);
              }),
-      network_(config_.network, config_.name,
-               [this](const egress::Event& event) {
-                 // What cannot be recorded is told by audit_ itself, and ends admission.
-                 static_cast<void>(audit_.record(audit::egress_record(event)));
-               }),
+      network_(
+          config_.network, config_.name,
+          [this](const egress::Event& event) {
+            // What cannot be recorded is told by audit_ itself, and ends admission.
+            static_cast<void>(audit_.record(audit::egress_record(event)));
+          },
+          [this](const egress::OpenQuestion& question) { desk_.on_question(question); }),
       control_(std::move(take(fds, proto::SandboxFd::Control))),
       data_(std::move(take(fds, proto::SandboxFd::Data))),
       mux_(loop, config_,
@@ -191,6 +195,7 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fd
             [this](const std::string& run, const std::optional<proto::ExecResult>& result) {
               audit_.record_end(run, result);
             }}),
+      desk_(loop, mux_, network_, audit_),
       watchdog_(loop, mux_, std::chrono::milliseconds(config_.watchdog_ms),
                 [this] {
                   kill(EndReason::Crashed, "the guest hung: its agent did not answer for " +
@@ -291,7 +296,7 @@ void Sandbox::Impl::on_request(Asker asker, ByteView request) {
     stop(*stop_request);
   } else if (verb == proto::kSandboxMemoryVerb) {
     on_memory_request(asker, request);
-  } else {
+  } else if (!desk_.take(asker, verb, request)) {
     mux_.answer(asker,
                 proto::encode_error({Kind::Unsupported, "no such request: " + printable(verb)}));
   }

@@ -64,7 +64,8 @@ struct Method : Text {
   explicit Method(std::string_view text);
 };
 
-// The id of a rule, which the manifest's author chose: 1 to 64 of [A-Za-z0-9._:/*@-].
+// A rule: the id that the manifest's author chose, or its own text. 1 to 256 of
+// [A-Za-z0-9._:/*@-] and the other characters of hosts, addresses and paths; blanks become '_'.
 struct RuleId : Text {
   RuleId() = default;
   explicit RuleId(std::string_view text);

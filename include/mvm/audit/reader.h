@@ -12,7 +12,8 @@ namespace mvm::audit {
 
 class Reader {
  public:
-  explicit Reader(std::string directory);
+  // Files up to the number `after` are left out.
+  explicit Reader(std::string directory, uint64_t after = 0);
 
   // The next line that is a record, without its line feed; the view and the text hold until the
   // next call. Nothing when there is no more, for now: lines that are no records, and what a writer

@@ -103,9 +103,21 @@ struct Egress {
   uint64_t received = 0;
 };
 
-using Event =
-    std::variant<SandboxCreated, SandboxStarted, SandboxEnded, SandboxRemoved, ImageImported,
-                 ImageRemoved, LogExpired, DaemonStarted, ExecStarted, ExecEnded, Egress>;
+// A rule was added to those of a running sandbox.
+struct PolicyChanged {
+  policy::Outcome outcome = policy::Outcome::Deny;
+  RuleId rule;
+};
+// A person has said what becomes of traffic that was asked about.
+struct QuestionAnswered {
+  uint64_t question = 0;
+  policy::Outcome outcome = policy::Outcome::Deny;
+  bool session = false;  // and of all that is equal to it
+};
+
+using Event = std::variant<SandboxCreated, SandboxStarted, SandboxEnded, SandboxRemoved,
+                           ImageImported, ImageRemoved, LogExpired, DaemonStarted, ExecStarted,
+                           ExecEnded, Egress, PolicyChanged, QuestionAnswered>;
 
 // ---- records of the log itself
 

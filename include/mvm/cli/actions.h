@@ -19,6 +19,14 @@ int config_show(Context& context, const Arguments& arguments);
 
 int policy_explain(Context& context, const ExplainOptions& options, const Arguments& arguments);
 
+// ---- the network of a running sandbox ---------------------------------------------------------
+int policy_allow(Context& context, const Arguments& arguments);
+int policy_deny(Context& context, const Arguments& arguments);
+int policy_list(Context& context, const Arguments& arguments);
+int policy_suggest(Context& context, const Arguments& arguments);
+int policy_pending(Context& context, const Arguments& arguments);
+int policy_approve(Context& context, const Arguments& arguments);
+
 // ---- sandboxes -------------------------------------------------------------------------------
 int up(Context& context, const UpOptions& options);
 int ps(Context& context, const Arguments& arguments);

@@ -16,6 +16,10 @@ struct ExecPlan {
   std::string sandbox_id;  // "" when not known
   bool json = false;       // keep the output and print one document
   uint64_t keep = 0;       // with json: bytes kept of each stream
+  // Say on standard error what the sandbox asks a person, and let its terminal answer.
+  bool tell_questions = false;
+  // Say so when the sandbox has no network although one was asked for.
+  bool tell_network = false;
   // The sandbox process greets at once, whatever its guest does: one that has not by then is stuck.
   std::chrono::milliseconds greeting_limit{30'000};
 };

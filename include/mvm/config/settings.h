@@ -42,6 +42,14 @@ struct Settings {
   std::optional<std::string> network_preset;
   std::optional<std::string> network_mode;
   std::optional<uint64_t> network_mtu;
+  std::optional<uint64_t> network_ask_timeout_ms;
+  // Limits of it; 0: none.
+  std::optional<uint64_t> network_flows;
+  std::optional<uint64_t> network_flows_per_second;
+  std::optional<uint64_t> network_queries_per_second;
+  std::optional<uint64_t> network_send_bandwidth;
+  std::optional<uint64_t> network_receive_bandwidth;
+  std::optional<uint64_t> network_total;
   std::vector<std::string> allow_hosts;
   std::vector<std::string> allow_cidr;
   std::vector<std::string> allow_endpoints;

@@ -14,6 +14,7 @@
 #include "mvm/base/ip.h"
 #include "mvm/egress/event.h"
 #include "mvm/egress/filter.h"
+#include "mvm/egress/open_question.h"
 #include "mvm/loop/loop.h"
 #include "mvm/net/guest_network.h"
 #include "mvm/policy/policy.h"
@@ -53,6 +54,9 @@ struct Settings {
   // Asked in this order. Empty: those of /etc/resolv.conf, read once at construction.
   std::vector<Endpoint> resolvers;
   Limits limits;
+  // How long what asks a person waits; then it is refused.
+  std::chrono::milliseconds ask_patience{60'000};
+  QuestionSink on_question;  // may be empty
   // For people who look at a certificate that the sandbox's own authority has made.
   std::string name = "sandbox";
   // The authority signs for the hosts that routes name when the proxy is made, and for none that
@@ -90,6 +94,13 @@ class Proxy {
 
   // Holds from the next query, connection and request on. Flows that are there stay.
   void set_policy(policy::Policy policy, Mode mode);
+  // What waits for a person, the oldest first; and the answer, for all that wait for it. Nothing
+  // when it does not wait any more.
+  std::vector<OpenQuestion> questions() const;
+  std::optional<OpenQuestion> answer(uint64_t question, bool allow);
+  // Whether the authority can sign for all that the pattern matches. Requests to other hosts cannot
+  // be judged in TLS: such connections are refused.
+  bool certifies(const policy::HostPattern& hosts) const;
   Counters counters() const;
   // The certificate (PEM) that the guest has to trust; empty when nothing will be inspected.
   std::string authority_pem() const;

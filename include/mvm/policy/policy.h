@@ -2,7 +2,8 @@
 // Who may talk to whom. A policy is a value; decide() is the one function that judges, for DNS,
 // connections, TLS and HTTP alike, and for `mvm policy explain`. Pure: same question, same answer.
 //
-// Rules are asked in order: routes, then hosts. The first that matches decides; none is a denial.
+// Denials first. Then rules are asked in order: routes, then hosts. The first that matches decides;
+// none is a denial.
 // An address that is not public needs a range rule besides, whatever its name was allowed to do.
 
 #include <cstdint>
@@ -27,7 +28,8 @@ struct HostRule {
   std::vector<uint16_t> ports;  // empty: 80 and 443
 };
 
-// What an HTTP request may do at a host; its connections are inspected.
+// What an HTTP request may do at a host; its connections are inspected. A route without rules says
+// the same of every request, so it judges connections as they are.
 struct RouteRule {
   std::string id;
   std::string method;  // "GET"; "*" is every method
@@ -57,7 +59,16 @@ struct InspectRule {
   bool inspect = true;              // false: an exception from the rules behind
 };
 
+// Refuses a host whatever the rules below say; a range is refused as a RangeRule would open it.
+struct HostDenial {
+  std::string id;
+  HostPattern host;
+  std::vector<uint16_t> ports;  // empty: all
+};
+
 struct Policy {
+  std::vector<HostDenial> denied_hosts;
+  std::vector<RangeRule> denied_ranges;
   std::vector<Route> routes;
   std::vector<HostRule> hosts;
   std::vector<RangeRule> ranges;

@@ -2,6 +2,7 @@
 // Why a decision fell as it did, in one word: the same in the audit log, in `mvm policy explain`,
 // in the answer that a client gets, and in metrics.
 
+#include <optional>
 #include <string_view>
 
 namespace mvm::policy {
@@ -33,5 +34,6 @@ enum class Reason {
 
 // "policy_denied", …
 std::string_view reason_word(Reason reason) noexcept;
+std::optional<Reason> parse_reason(std::string_view word) noexcept;
 
 }

@@ -15,6 +15,7 @@ inline constexpr size_t kMaxNetworkRules = 1024;               // of each kind, 
 inline constexpr size_t kMaxNetworkText = 1024;                // one word
 inline constexpr size_t kMaxNetworkConfig = size_t{40} << 10;  // bytes of the whole, encoded
 inline constexpr size_t kMaxResolvers = 8;
+inline constexpr uint64_t kMaxAskTimeoutMs = 86'400'000;
 inline constexpr uint32_t kMinMtu = 1280;  // RFC 8200 §5
 inline constexpr uint32_t kMaxMtu = 65520;
 
@@ -35,6 +36,17 @@ struct NetworkRoute {
   bool operator==(const NetworkRoute&) const = default;
 };
 
+// For each, 0 is no limit but the one that is there anyway (descriptors, tables).
+struct NetworkLimits {
+  uint32_t flows = 4096;              // connections at a time
+  uint32_t flows_per_second = 500;    // new ones; as many at once
+  uint32_t queries_per_second = 500;  // DNS; as many at once
+  uint64_t send_bandwidth = 0;        // bytes a second from the guest, over all connections
+  uint64_t receive_bandwidth = 0;     // to the guest
+  uint64_t total = 0;                 // bytes, both ways; connections end when it is reached
+  bool operator==(const NetworkLimits&) const = default;
+};
+
 struct NetworkConfig {
   bool enabled = true;                       // false: no network card
   bool audit = false;                        // let through what rules would refuse, and record it
@@ -43,6 +55,8 @@ struct NetworkConfig {
   std::vector<std::string> allow_endpoints;  // "GET https://example.com/v1/**"; before `routes`
   std::vector<NetworkRoute> routes;
   std::vector<std::string> resolvers;  // "9.9.9.9", "[2620:fe::fe]:53"; empty: the host's
+  NetworkLimits limits;
+  uint64_t ask_timeout_ms = 60'000;  // how long outcome "ask" waits for an answer
   uint32_t mtu = kMaxMtu;  // no wire is on the way, so frames are as long as the kernel's can be
   bool operator==(const NetworkConfig&) const = default;
 

@@ -95,7 +95,9 @@ TEST(AuditRecord, OfEveryKindIsReadAsItWasWritten) {
                                      DaemonStarted{},
                                      ExecStarted{RunId("run-1")},
                                      ExecEnded{RunId("run-1"), 3, {}, false},
-                                     request()};
+                                     request(),
+                                     PolicyChanged{policy::Outcome::Deny, RuleId("a.example")},
+                                     QuestionAnswered{7, policy::Outcome::Allow, true}};
   ASSERT_EQ(events.size(), std::variant_size_v<Event>);
   for (const Event& event : events) EXPECT_TRUE(parse(line_of(event))) << line_of(event);
   const auto key = key_of('k');
@@ -173,6 +175,25 @@ TEST(AuditRecord, HasNoPlaceForWhatDoesNotBelong) {
     egress.path = Path("/" + text);
     ASSERT_TRUE(parse(line_of(egress)));
   }
+}
+
+TEST(AuditRecord, OfAChangeHoldsTheRule) {
+  const PolicyChanged change{policy::Outcome::Allow, RuleId("GET https://a.example:443/v1/**")};
+  EXPECT_THAT(line_of(change),
+              HasSubstr(R"("outcome":"allow","rule":"GET_https://a.example:443/v1/**")"));
+  const std::string bare = encode({}, kWhen, LogId("sb-1"), change, {.paths = false});
+  EXPECT_THAT(bare, HasSubstr(R"("rule":"GET_https://a.example:443",)"));
+  EXPECT_THAT(line_of(QuestionAnswered{7, policy::Outcome::Deny, false}),
+              HasSubstr(R"("outcome":"deny","question":7,"scope":"once")"));
+}
+
+TEST(AuditRuleId, IsARuleOrItsText) {
+  EXPECT_EQ(RuleId("allow-host *.example.com:8443").text(), "allow-host_*.example.com:8443");
+  EXPECT_EQ(RuleId("allow [fd00::/8]:443").text(), "allow_[fd00::/8]:443");
+  EXPECT_EQ(RuleId("").text(), "");
+  for (const std::string& bad : {std::string("a\"b"), std::string("a\\b"), std::string("a\nb"),
+                                 std::string("\xc3\xa4"), std::string(257, 'a')})
+    EXPECT_EQ(RuleId(bad).text(), "invalid");
 }
 
 TEST(AuditHostName, IsANameOrNothing) {

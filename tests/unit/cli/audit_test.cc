@@ -12,6 +12,8 @@
 #include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
 
+#include "../../../src/cli/refusals.h"
+
 namespace mvm::cli {
 namespace {
 
@@ -175,6 +177,35 @@ TEST_F(AuditCommands, RefusesWhatMakesNoSense) {
   EXPECT_THROW(run({"audit", "tail", "-n", "many"}), UsageError);
   EXPECT_THROW(run({"audit", "why", "RUN!"}), UsageError);
   EXPECT_THROW(run({"audit", "verify", "web", "--file", "x"}), UsageError);
+}
+
+TEST_F(AuditCommands, RefusalsAreToldOfARunOrOfAll) {
+  const auto told = [&](const std::string& run) {
+    const sys::Fd out = sys::memory_file("out", 0);
+    const sys::Fd err = sys::memory_file("err", 0);
+    Console console(out.get(), err.get(), {});
+    Context context{console, [](std::string_view) { return std::nullopt; },
+                    paths_,  temporary_.path(),
+                    "test",  {},
+                    {},      {}};
+    tell_refusals(context, "sb-web", run, "mvm logs web --egress");
+    EXPECT_EQ(content(out), "");
+    return content(err);
+  };
+  EXPECT_EQ(told(""),
+            "mvm: the network refused 1 thing; what would admit each:\n"
+            "  POST api.example.com:443/v1/x  policy_denied  --allow-endpoint 'POST "
+            "https://api.example.com:443/v1/x'\n");
+  EXPECT_THAT(told("run-one"), HasSubstr("refused 1 thing meanwhile"));
+  EXPECT_EQ(told("run-two"), "");
+  EXPECT_EQ(told("run-none"), "");
+}
+
+TEST_F(AuditCommands, SuggestWritesRulesFromTheLog) {
+  EXPECT_EQ(run({"policy", "suggest", "web"}), 0);
+  EXPECT_EQ(out_,
+            "# What web was refused, or reached by mode \"audit\" alone.\n[network]\n"
+            "allow_endpoints = [\n  \"POST https://api.example.com:443/v1/x\",\n]\n");
 }
 
 }

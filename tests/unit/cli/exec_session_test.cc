@@ -19,6 +19,7 @@
 #include "mvm/base/error.h"
 #include "mvm/proto/control.h"
 #include "mvm/proto/credit.h"
+#include "mvm/proto/policy.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
 #include "mvm/sys/socket.h"
@@ -74,8 +75,27 @@ class Peer {
       status.id = "sb-abc";
       status.name = "web";
       status.state = "running";
+      status.network_missing = network_missing;
       send(request.stream, FrameType::End, proto::encode_ok(status.encode()));
     }
+  }
+  // Greets a client that wants to hear of questions; returns what it asks for first.
+  proto::QuestionsRequest greet_asked() {
+    send(proto::kConnectionStream, FrameType::Hello, proto::Hello{}.encode());
+    EXPECT_EQ(next().type, FrameType::Hello);
+    const auto first = questions();
+    stream_ = next(FrameType::Request).stream;
+    return first;
+  }
+  // The next request is one for questions.
+  proto::QuestionsRequest questions() {
+    const Received request = next(FrameType::Request);
+    EXPECT_EQ(proto::request_verb(request.payload), proto::kSandboxQuestionsVerb);
+    question_stream_ = request.stream;
+    return proto::QuestionsRequest::decode(request.payload).value();
+  }
+  void ask(const proto::QuestionList& list) {
+    send(question_stream_, FrameType::End, proto::encode_ok(list.encode()));
   }
   void out(std::string_view text) { send(stream_, FrameType::Stdout, as_bytes(text)); }
   void err(std::string_view text) { send(stream_, FrameType::Stderr, as_bytes(text)); }
@@ -91,11 +111,13 @@ class Peer {
   }
   uint32_t stream() const { return stream_; }
   void hang_up() { socket_.reset(); }
+  std::string network_missing;
 
  private:
   sys::Fd socket_;
   proto::FrameDecoder decoder_;
   uint32_t stream_ = 0;
+  uint32_t question_stream_ = 0;
 };
 
 class ExecSession : public testing::Test {
@@ -466,6 +488,54 @@ TEST_F(ExecSession, AHostilePeerIsOneClearError) {
               sandbox.send(sandbox.stream(), FrameType::Request);
             }),
             "the sandbox broke the protocol");
+}
+
+TEST_F(ExecSession, SaysThatTheSandboxHasNoNetwork) {
+  plan.tell_network = true;
+  EXPECT_EQ(run([](Peer& sandbox) {
+              sandbox.network_missing = "no \x1b[2J tun device";
+              sandbox.greet();
+              sandbox.end({});
+            }),
+            0);
+  EXPECT_THAT(err, HasSubstr("mvm: web has no network: no \\x1b[2J tun device\n"));
+  EXPECT_EQ(run([](Peer& sandbox) {
+              sandbox.greet();
+              sandbox.end({});
+            }),
+            0);
+  EXPECT_EQ(err, "");
+}
+
+TEST_F(ExecSession, TellsEachQuestionAndAsksForTheNext) {
+  plan.tell_questions = true;
+  const auto question = [](const std::string& id) {
+    return proto::Question{id, "a.example", 443, "", "", "people", 1, 30'000};
+  };
+  EXPECT_EQ(run([&](Peer& sandbox) {
+              EXPECT_EQ(sandbox.greet_asked().beyond, 0U);
+              sandbox.ask({{question("1001")}, 1001});
+              EXPECT_EQ(sandbox.questions().beyond, 1001U);
+              sandbox.ask({{question("1001"), question("1002")}, 1002});
+              EXPECT_EQ(sandbox.questions().beyond, 1002U);
+              sandbox.end({});
+            }),
+            0);
+  EXPECT_THAT(err, HasSubstr("mvm: web asks: connect to a.example:443 (rule 'people')\n"));
+  EXPECT_EQ(err.find("approve web/1001"), err.rfind("approve web/1001"));
+  EXPECT_THAT(err,
+              HasSubstr("30s to answer: mvm policy approve web/1002, mvm policy deny web/1002"));
+}
+
+// One of another version knows no questions.
+TEST_F(ExecSession, GoesOnWithASandboxThatAsksNothing) {
+  plan.tell_questions = true;
+  EXPECT_EQ(run([&](Peer& sandbox) {
+              sandbox.greet();  // answers everything with a status
+              sandbox.end({});
+            }),
+            0);
+  EXPECT_EQ(err, "");
 }
 
 }

@@ -382,5 +382,28 @@ TEST(Resolve, FirstLayerWinsAndTablesMerge) {
   EXPECT_EQ(origin_of("user"), "");
 }
 
+TEST(Manifest, ATableBelowATableIsReadInEitherSpelling) {
+  for (const char* text : {"[network]\nlimits = { flows = 7, send_bandwidth = \"1M\" }\n",
+                           "[network.limits]\nflows = 7\nsend_bandwidth = \"1M\"\n",
+                           "[network]\nlimits.flows = 7\nlimits.send_bandwidth = \"1M\"\n"}) {
+    const Parsed parsed = parse_manifest(text);
+    EXPECT_TRUE(parsed.complaints.empty()) << text;
+    EXPECT_EQ(parsed.settings.network_flows, 7U) << text;
+    EXPECT_EQ(parsed.settings.network_send_bandwidth, uint64_t{1} << 20) << text;
+  }
+  const auto complaint = [](std::string_view text) {
+    const Parsed parsed = parse_manifest(text);
+    return parsed.complaints.empty() ? "" : parsed.complaints.front().message;
+  };
+  EXPECT_EQ(complaint("[network]\nlimit = {}\n"),
+            "unknown key 'limit' in [network]; did you mean 'limits'?");
+  EXPECT_EQ(complaint("[network.limits]\nflow = 1\n"),
+            "unknown key 'flow' in [network.limits]; did you mean 'flows'?");
+  EXPECT_EQ(complaint("[network]\nlimits = 3\n"),
+            "'network.limits' must be a table, not an integer");
+  EXPECT_EQ(complaint("[limits]\nflows = 3\n"),
+            "unknown key 'flows' in [limits]; it belongs to [network.limits]");
+}
+
 }
 }

@@ -250,7 +250,9 @@ std::vector<std::string> EgressTest::told() const {
   std::vector<std::string> lines;
   for (const Event& event : events_) {
     std::string line(event_word(event.kind));
-    line += event.outcome == policy::Outcome::Allow ? " allow " : " deny ";
+    line += event.outcome == policy::Outcome::Allow ? " allow "
+            : event.outcome == policy::Outcome::Ask ? " ask "
+                                                    : " deny ";
     line += policy::reason_word(event.reason);
     if (event.audited) line += " audited";
     if (!event.method.empty()) line += ' ' + event.method;

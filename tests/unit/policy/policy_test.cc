@@ -115,6 +115,59 @@ TEST(Decide, ARouteGoesBeforeAHostRule) {
   EXPECT_FALSE(decide(policy, ask("www.example.com", 443, "8.8.8.8")).inspect);
 }
 
+TEST(Decide, ADenialGoesBeforeEveryRule) {
+  Policy policy;
+  policy.hosts = {parse_host_rule("*.example.com").value()};
+  policy.ranges = {parse_range_rule("10.0.0.0/8").value()};
+  policy.routes = {route("api.example.com", {rule("*", "/**", Outcome::Allow)})};
+  policy.denied_hosts = {{"deny a", HostPattern::parse("api.example.com").value(), {}},
+                         {"deny b", HostPattern::parse("www.example.com").value(), {443}}};
+  policy.denied_ranges = {parse_range_rule("10.1.0.0/16:443").value(),
+                          parse_range_rule("9.9.9.0/24").value()};
+  EXPECT_EQ(why(policy, ask("api.example.com")), "policy_denied");
+  EXPECT_EQ(why(policy, http("GET", "api.example.com", "/x")), "policy_denied");
+  EXPECT_EQ(decide(policy, ask("api.example.com", 8080)).rule, "deny a");
+  // One port of a name: the name itself is looked up for the others.
+  EXPECT_EQ(why(policy, ask("www.example.com")), "allowed");
+  EXPECT_EQ(why(policy, ask("www.example.com", 443)), "policy_denied");
+  EXPECT_EQ(why(policy, ask("www.example.com", 80)), "allowed");
+  EXPECT_EQ(why(policy, ask("a.example.com", 443, "10.1.2.3")), "policy_denied");
+  EXPECT_EQ(why(policy, ask("a.example.com", 80, "10.1.2.3")), "allowed");
+  // The same host by an address that carries its own (NAT64).
+  EXPECT_EQ(why(policy, ask("a.example.com", 80, "9.9.9.9")), "policy_denied");
+  EXPECT_EQ(why(policy, ask("a.example.com", 80, "64:ff9b::909:909")), "policy_denied");
+  EXPECT_EQ(why(policy, ask("a.example.com", 80, "64:ff9b::808:808")), "allowed");
+  // No flag undoes it.
+  const Request refused = ask("api.example.com", 443, "8.8.8.8");
+  EXPECT_FALSE(suggestion(refused, decide(policy, refused)));
+}
+
+TEST(Decide, ARouteWithoutRulesJudgesConnectionsAsTheyAre) {
+  Policy policy;
+  policy.routes = {route("a.t.example", {}, Outcome::Ask), route("b.t.example", {}, Outcome::Allow),
+                   route("*.t.example", {rule("PUT", "/**", Outcome::Deny)}, std::nullopt),
+                   route("c.t.example", {}, Outcome::Ask)};
+  EXPECT_EQ(why(policy, ask("a.t.example", 443, "8.8.8.8")), "ask_user");
+  EXPECT_FALSE(decide(policy, ask("a.t.example", 443, "8.8.8.8")).inspect);
+  EXPECT_EQ(why(policy, http("GET", "a.t.example", "/x")), "ask_user");
+  EXPECT_EQ(why(policy, ask("b.t.example", 443, "8.8.8.8")), "allowed");
+  EXPECT_FALSE(decide(policy, ask("b.t.example", 443, "8.8.8.8")).inspect);
+  // A rule before it has to see the requests.
+  EXPECT_TRUE(decide(policy, ask("c.t.example", 443, "8.8.8.8")).inspect);
+  EXPECT_EQ(why(policy, http("PUT", "c.t.example", "/x")), "route_denied");
+}
+
+// People paste it into a shell; the guest chose method and path.
+TEST(Suggestion, IsOneWordForAShell) {
+  Policy policy;
+  const auto suggested = [&](const Request& request) {
+    return suggestion(request, decide(policy, request)).value_or("none");
+  };
+  EXPECT_EQ(suggested(http("GET", "a.example", "/x'$(reboot)'")),
+            "--allow-endpoint 'GET https://a.example:443/x%27$(reboot)%27'");
+  EXPECT_EQ(suggested(http("G'`reboot`'", "a.example", "/x")), "none");
+}
+
 TEST(Decide, OneNameForThePinTheHandshakeAndTheRequest) {
   Policy policy;
   policy.hosts = {parse_host_rule("a.example").value(), parse_host_rule("b.example").value()};
@@ -196,11 +249,20 @@ class Random {
     for (size_t n = below(4); n > 0; --n) made.rules.push_back(route_rule(outcome()));
     return made;
   }
+  HostDenial denial() {
+    const auto ports = one_of<std::vector<uint16_t>>({{}, {80}, {443}});
+    return {"denial", HostPattern::parse(pattern()).value(), ports};
+  }
+  RangeRule range_denial() {
+    return parse_range_rule(one_of<std::string_view>({"10.0.0.0/31", "8.8.8.8:443", "8.0.0.0/8"}))
+        .value();
+  }
   Policy policy() {
     Policy made;
     for (size_t n = below(4); n > 0; --n) made.routes.push_back(any_route());
     for (size_t n = below(3); n > 0; --n) made.hosts.push_back(parse_host_rule(pattern()).value());
     if (below(2) == 0) made.ranges.push_back(parse_range_rule("10.0.0.0/24").value());
+    if (below(4) == 0) made.denied_hosts.push_back(denial());
     return made;
   }
   Request question() {
@@ -235,7 +297,11 @@ TEST(Properties, AddingADenialNeverWidens) {
   for (int i = 0; i < kTries; ++i) {
     const Policy before = random.policy();
     Policy after = before;
-    if (after.routes.empty() || random.below(2) == 0) {
+    if (random.below(4) == 0) {
+      random.insert(after.denied_hosts, random.denial());
+    } else if (random.below(4) == 0) {
+      random.insert(after.denied_ranges, random.range_denial());
+    } else if (after.routes.empty() || random.below(2) == 0) {
       random.insert(after.routes,
                     route(random.pattern(), {random.route_rule(Outcome::Deny)},
                           random.one_of<std::optional<Outcome>>({std::nullopt, Outcome::Deny})));
