@@ -9,6 +9,7 @@
 #include "mvm/crypto/random.h"
 #include "mvm/sys/socket.h"
 
+#include "ports.h"
 #include "sandbox_link.h"
 #include "settings.h"
 
@@ -134,6 +135,9 @@ int run(Context& context, const RunOptions& options) {
   ensure_image(context, spec.image, options.exec.json);
   if (plan.request.argv.empty()) plan.request.argv = command_of(service.image(spec.image));
   const api::Sandbox sandbox = service.create(spec);
+  warn_of_open_ports(context, sandbox.name, sandbox.ports);
+  if (!options.quiet && !sandbox.ports.empty())
+    context.console.err("mvm: ports of " + sandbox.name + ": " + ports_text(sandbox.ports) + "\n");
   plan.sandbox = sandbox.name;
   plan.sandbox_id = sandbox.id;
   const auto remove_it = [&] {

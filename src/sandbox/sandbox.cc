@@ -24,6 +24,7 @@
 #include "monitor_link.h"
 #include "mux.h"
 #include "network.h"
+#include "ports.h"
 #include "vsock_bridge.h"
 #include "watchdog.h"
 
@@ -146,6 +147,7 @@ class Sandbox::Impl {
   std::vector<Asker> end_askers_;
   std::vector<Asker> memory_askers_;
   Mux mux_;
+  Ports ports_;
   Watchdog watchdog_;
   VsockBridge vsock_;
   std::unique_ptr<MonitorLink> monitor_;
@@ -191,6 +193,7 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fd
             [this](const std::string& run, const std::optional<proto::ExecResult>& result) {
               audit_.record_end(run, result);
             }}),
+      ports_(loop, mux_),
       watchdog_(loop, mux_, std::chrono::milliseconds(config_.watchdog_ms),
                 [this] {
                   kill(EndReason::Crashed, "the guest hung: its agent did not answer for " +
@@ -291,7 +294,7 @@ void Sandbox::Impl::on_request(Asker asker, ByteView request) {
     stop(*stop_request);
   } else if (verb == proto::kSandboxMemoryVerb) {
     on_memory_request(asker, request);
-  } else {
+  } else if (!ports_.answer(asker, request)) {
     mux_.answer(asker,
                 proto::encode_error({Kind::Unsupported, "no such request: " + printable(verb)}));
   }
@@ -365,6 +368,7 @@ void Sandbox::Impl::on_agent_ready() {
   if (const std::string authority = network_.authority(); !authority.empty())
     mux_.tell_agent(proto::TrustRequest{authority}.encode());
   watchdog_.start();
+  ports_.start();
   if (!mux_.in_use()) await_use();
   ready_ms_ = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
                                         std::chrono::steady_clock::now() - began_)
@@ -520,6 +524,7 @@ void Sandbox::Impl::finish(const SandboxEnd& end) {
   ttl_deadline_.reset();
   idle_deadline_.reset();
   control_watch_.reset();
+  ports_.close();
   mux_.end_runs();
   audit_.close();
   try {
