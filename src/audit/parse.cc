@@ -18,17 +18,17 @@ struct Key {
 
 // In the order in which they come in a line, whatever its kind.
 constexpr std::array kKeys = std::to_array<Key>({
-    {"sandbox_id", Type::Text},    {"run_id", Type::Text},      {"name", Type::Text},
-    {"image", Type::Text},         {"digest", Type::Text},      {"log", Type::Text},
-    {"file", Type::Number},        {"key", Type::Text},         {"torn_bytes", Type::Number},
-    {"torn_sha256", Type::Text},   {"missed", Type::Number},    {"exit_code", Type::Number},
-    {"signal", Type::Number},      {"timed_out", Type::Number}, {"flow", Type::Number},
-    {"host", Type::Text},          {"address", Type::Text},     {"port", Type::Number},
-    {"transport", Type::Text},     {"method", Type::Text},      {"path", Type::Text},
-    {"path_length", Type::Number}, {"outcome", Type::Text},     {"reason", Type::Text},
-    {"audited", Type::Number},     {"rule", Type::Text},        {"count", Type::Number},
-    {"sent", Type::Number},        {"received", Type::Number},  {"log_seq", Type::Number},
-    {"log_hash", Type::Text},
+    {"sandbox_id", Type::Text},    {"run_id", Type::Text},       {"name", Type::Text},
+    {"image", Type::Text},         {"digest", Type::Text},       {"log", Type::Text},
+    {"file", Type::Number},        {"key", Type::Text},          {"torn_bytes", Type::Number},
+    {"torn_sha256", Type::Text},   {"missed", Type::Number},     {"exit_code", Type::Number},
+    {"signal", Type::Number},      {"timed_out", Type::Number},  {"flow", Type::Number},
+    {"host", Type::Text},          {"address", Type::Text},      {"port", Type::Number},
+    {"transport", Type::Text},     {"method", Type::Text},       {"path", Type::Text},
+    {"path_length", Type::Number}, {"outcome", Type::Text},      {"reason", Type::Text},
+    {"audited", Type::Number},     {"rule", Type::Text},         {"count", Type::Number},
+    {"sent", Type::Number},        {"received", Type::Number},   {"log_seq", Type::Number},
+    {"log_hash", Type::Text},      {"guest_port", Type::Number},
 });
 
 class Scanner {
@@ -100,10 +100,27 @@ bool is_time(std::string_view text) {
 }
 
 bool is_kind(std::string_view text) {
-  static constexpr std::array kKinds = std::to_array<std::string_view>(
-      {"open", "continue", "checkpoint", "close", "created", "started", "ended", "removed",
-       "image_imported", "image_removed", "log_expired", "daemon_started", "exec_started",
-       "exec_ended", "dns", "connect", "tls", "http", "flow_ended"});
+  static constexpr std::array kKinds = std::to_array<std::string_view>({"open",
+                                                                        "continue",
+                                                                        "checkpoint",
+                                                                        "close",
+                                                                        "created",
+                                                                        "started",
+                                                                        "ended",
+                                                                        "removed",
+                                                                        "image_imported",
+                                                                        "image_removed",
+                                                                        "log_expired",
+                                                                        "daemon_started",
+                                                                        "port_published",
+                                                                        "port_withdrawn",
+                                                                        "exec_started",
+                                                                        "exec_ended",
+                                                                        "dns",
+                                                                        "connect",
+                                                                        "tls",
+                                                                        "http",
+                                                                        "flow_ended"});
   return std::find(kKinds.begin(), kKinds.end(), text) != kKinds.end();
 }
 

@@ -253,6 +253,7 @@ void Daemon::Impl::launch(const EntryPtr& entry, const store::Image& image,
   auto process = sys::open_process(pid);
   if (!process_start || !process) throw Error(Kind::Internal, "the sandbox process ended at once");
   audit_->record(audit::SandboxStarted{audit::LogId(record.id), audit::Name(record.name())});
+  record_ports(record, record.spec.ports);
   transition(entry, [&](Record& next) {
     next.state = SandboxState::Starting;
     next.pid = pid;

@@ -102,6 +102,7 @@ class Daemon::Impl final : public api::Service {
   bool adopt(const EntryPtr& entry);
   void restore_end(const EntryPtr& entry);
   void restore_ports(const Record& record);
+  void record_ports(const Record& record, const std::vector<proto::PublishedPort>& ports);
   void remove_orphans();
   void remove_temporary_files();
   void repaired(std::string action);

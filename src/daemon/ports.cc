@@ -24,6 +24,14 @@ void Daemon::Impl::hand_over(const Record& record, const std::vector<proto::Publ
   control(record).publish(ports, passed, kHandOverLimit);
 }
 
+// Before anybody can connect.
+void Daemon::Impl::record_ports(const Record& record,
+                                const std::vector<proto::PublishedPort>& ports) {
+  for (const proto::PublishedPort& port : ports)
+    audit_->record(audit::PortPublished{audit::LogId(record.id), audit::Name(record.name()),
+                                        port.address, port.host, port.guest});
+}
+
 static auto find_port(std::vector<proto::PublishedPort>& ports, const proto::PublishedPort& port) {
   return std::find_if(ports.begin(), ports.end(), [&](const proto::PublishedPort& each) {
     return each.address == port.address && each.host == port.host;
@@ -56,9 +64,12 @@ proto::PublishedPort Daemon::Impl::publish(const std::string& name,
                         "mvm port " + record.name() + " --remove " + same->place());
   std::vector<sys::Fd> listeners;
   if (has_process(record.state)) listeners = listen_on(added);
+  if (!listeners.empty()) record_ports(record, added);
   transition(entry, [&](Record& next) { next.spec.ports.push_back(added.front()); });
   if (listeners.empty()) return added.front();  // from its next start on
   ScopeExit undo([&] {
+    audit_->note(audit::PortWithdrawn{audit::LogId(record.id), audit::Name(record.name()),
+                                      added.front().address, added.front().host});
     try {
       transition(entry, [&](Record& next) {
         if (const auto at = find_port(next.spec.ports, added.front()); at != next.spec.ports.end())
@@ -83,6 +94,8 @@ void Daemon::Impl::unpublish(const std::string& name, const proto::PublishedPort
                         port.place() + " is no published port of sandbox " + record.name(),
                         "mvm port " + record.name() + " lists them");
   if (has_process(record.state)) {
+    audit_->note(audit::PortWithdrawn{audit::LogId(record.id), audit::Name(record.name()),
+                                      port.address, port.host});
     try {
       control(record).unpublish(port, kHandOverLimit);
     } catch (const Error& error) {

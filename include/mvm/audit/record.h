@@ -70,6 +70,20 @@ struct LogExpired {
   std::optional<Head> log;
 };
 struct DaemonStarted {};
+// A port of the host leads to one of the sandbox, from a start of it on, or no longer.
+struct PortPublished {
+  LogId sandbox;
+  Name name;
+  IpAddress address;  // of the host
+  uint16_t port = 0;
+  uint16_t guest_port = 0;
+};
+struct PortWithdrawn {
+  LogId sandbox;
+  Name name;
+  IpAddress address;
+  uint16_t port = 0;
+};
 
 struct ExecStarted {
   RunId run;
@@ -103,9 +117,9 @@ struct Egress {
   uint64_t received = 0;
 };
 
-using Event =
-    std::variant<SandboxCreated, SandboxStarted, SandboxEnded, SandboxRemoved, ImageImported,
-                 ImageRemoved, LogExpired, DaemonStarted, ExecStarted, ExecEnded, Egress>;
+using Event = std::variant<SandboxCreated, SandboxStarted, SandboxEnded, SandboxRemoved,
+                           ImageImported, ImageRemoved, LogExpired, DaemonStarted, PortPublished,
+                           PortWithdrawn, ExecStarted, ExecEnded, Egress>;
 
 // ---- records of the log itself
 

@@ -840,6 +840,31 @@ TEST_F(DaemonTest, RecordsTheLifeOfASandboxAndKeepsItsLog) {
   EXPECT_TRUE(checked(paths_, "daemon").ok());
 }
 
+TEST_F(DaemonTest, RecordsWhichPortsLeadIntoASandbox) {
+  start();
+  auto asked = spec("web");
+  asked.ports = {loopback_port(0, 80)};
+  const auto made = client()->create(asked);
+  const auto added = client()->publish("web", loopback_port(0, 81));
+  client()->unpublish("web", added);
+  client()->create(spec("other", "portless"));
+  error_of([&] { client()->publish("other", loopback_port(0, 80)); });
+  EXPECT_EQ(recorded(paths_, made.id),
+            (std::vector<std::string>{"created", "started", "port_published", "port_published",
+                                      "port_withdrawn"}));
+  EXPECT_EQ(recorded(paths_, client()->sandbox("other").id),
+            (std::vector<std::string>{"created", "started", "port_published", "port_withdrawn"}));
+  std::string first;
+  audit::for_each_record(
+      paths_.audit_log("daemon"), [&](std::string_view, const audit::Line& line) {
+        if (line.kind == "port_published" && first.empty())
+          first = std::string(line.field("address")) + " " + std::to_string(line.number("port")) +
+                  " " + std::to_string(line.number("guest_port"));
+      });
+  EXPECT_EQ(first, "127.0.0.1 " + std::to_string(made.ports[0].host) + " 80");
+  EXPECT_TRUE(checked(paths_, "daemon").ok());
+}
+
 TEST_F(DaemonTest, ClosesItsOwnLogAndGoesOnWithItAfterARestart) {
   start();
   daemon_.reset();
