@@ -274,7 +274,13 @@ void Daemon::Impl::launch(const EntryPtr& entry, const store::Image& image,
   try {
     while_doing("starting sandbox " + record.name(), [&] {
       held.release();
-      if (!listeners.empty()) hand_over(record, record.spec.ports, listeners);
+      if (listeners.empty()) return;
+      try {
+        hand_over(record, record.spec.ports, listeners);
+      } catch (const Error& error) {
+        // One that ends while it starts says why, to who waits until it is ready.
+        if (error.kind() != Kind::Unavailable) throw;
+      }
     });
   } catch (const Error& error) {
     // It waits for a word that does not come. Whoever is told of the failure finds it ended.

@@ -104,6 +104,8 @@ void Channel::read_frames() {
     decoder_.commit(*got);
   }
   deliver();
+  // They come with their request; what nobody has asked for by now, nobody will.
+  if (decoder_.pending() == 0) passed_.clear();
 }
 
 void Channel::flush() {

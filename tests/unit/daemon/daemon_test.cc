@@ -605,6 +605,14 @@ TEST_F(DaemonTest, PortThatTheSandboxDoesNotTakeIsNotPublished) {
   EXPECT_TRUE(client()->sandbox("web").ports.empty());
 }
 
+TEST_F(DaemonTest, FailedStartOfASandboxWithPortsTellsWhy) {
+  start();
+  auto asked = spec("web", "failed");
+  asked.ports = {loopback_port(0, 80)};
+  EXPECT_NE(error_of([&] { client()->create(asked); }).message().find("the host has no KVM"),
+            std::string::npos);
+}
+
 TEST_F(DaemonTest, NumberOfPublishedPortsIsBounded) {
   start();
   client()->create(spec("web"));
