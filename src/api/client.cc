@@ -202,6 +202,16 @@ void Client::remove(const std::string& name, bool force) {
                    connection_->options().timeout + kStopMargin);
 }
 
+proto::PublishedPort Client::publish(const std::string& name, const proto::PublishedPort& port) {
+  return decode_port(connection_->ask({kPublishPort, {name}, {}, encode(port)},
+                                      connection_->options().timeout + kStopMargin));
+}
+
+void Client::unpublish(const std::string& name, const proto::PublishedPort& port) {
+  connection_->ask({kUnpublishPort, {name, port.place()}, {}, {}},
+                   connection_->options().timeout + kStopMargin);
+}
+
 void Client::logs(const std::string& name, bool follow, const ByteSink& sink) {
   connection_->stream({kGetLogs, {name}, {{"follow", follow ? "true" : "false"}}, {}},
                       follow ? std::nullopt : std::optional(connection_->options().timeout), sink);

@@ -120,6 +120,22 @@ static void remove_sandbox(Service& service, const Call& call, Reply& reply) {
   reply.empty();
 }
 
+static void publish_port(Service& service, const Call& call, Reply& reply) {
+  no_query(call);
+  reply.json(201, encode(service.publish(call.parameters[0], decode_port(call.body))));
+}
+
+static void unpublish_port(Service& service, const Call& call, Reply& reply) {
+  no_query(call);
+  no_body(call);
+  const auto port = proto::parse_port_place(call.parameters[1]);
+  if (!port)
+    throw Error(Kind::Invalid, "must be a port of the host such as 127.0.0.1:8080, not '" +
+                                   printable(call.parameters[1], 60) + "'");
+  service.unpublish(call.parameters[0], *port);
+  reply.empty();
+}
+
 static void get_logs(Service& service, const Call& call, Reply& reply) {
   constexpr std::string_view kType = "text/plain; charset=utf-8";
   no_body(call);
@@ -230,6 +246,8 @@ std::span<const Endpoint> endpoints() {
       Endpoint{kStartSandbox, start_sandbox},
       Endpoint{kWaitForSandbox, wait_for_sandbox},
       Endpoint{kRemoveSandbox, remove_sandbox},
+      Endpoint{kPublishPort, publish_port},
+      Endpoint{kUnpublishPort, unpublish_port},
       Endpoint{kGetLogs, get_logs},
       Endpoint{kListImages, list_images},
       Endpoint{kImportImage, import_image},

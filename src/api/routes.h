@@ -28,6 +28,8 @@ inline constexpr Route kStopSandbox{"POST", "/v1/sandboxes/{name}/stop"};
 inline constexpr Route kStartSandbox{"POST", "/v1/sandboxes/{name}/start"};
 inline constexpr Route kWaitForSandbox{"POST", "/v1/sandboxes/{name}/wait"};
 inline constexpr Route kRemoveSandbox{"DELETE", "/v1/sandboxes/{name}"};
+inline constexpr Route kPublishPort{"POST", "/v1/sandboxes/{name}/ports"};
+inline constexpr Route kUnpublishPort{"DELETE", "/v1/sandboxes/{name}/ports/{place}"};
 inline constexpr Route kGetLogs{"GET", "/v1/sandboxes/{name}/logs"};
 inline constexpr Route kListImages{"GET", "/v1/images"};
 inline constexpr Route kImportImage{"POST", "/v1/images"};

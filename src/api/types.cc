@@ -121,6 +121,17 @@ void describe(Io& io, T& value) {
     io("boot_timeout_ms", value.boot_timeout_ms);
     io("limits", value.limits);
     io("network", value.network);
+    io("ports", value.ports);
+  } else if constexpr (std::is_same_v<Plain, proto::PublishedPort>) {
+    std::string address = value.address.text();
+    io("address", address);
+    io.required("host", value.host);
+    io.required("guest", value.guest);
+    if constexpr (!std::is_const_v<T>) {
+      const auto parsed = IpAddress::parse(address);
+      if (!parsed) bad_json("port.address", "no IP address: \"" + printable(address, 60) + "\"");
+      value.address = *parsed;
+    }
   } else if constexpr (std::is_same_v<Plain, proto::NetworkConfig>) {
     io("enabled", value.enabled);
     io("audit", value.audit);
@@ -188,6 +199,7 @@ void describe(Io& io, T& value) {
     io("memory_use", value.memory_use);
     io("network", value.network);
     io("network_missing", value.network_missing);
+    io("ports", value.ports);
     if constexpr (!std::is_const_v<T>) {
       const auto known = state_from_name(state);
       if (!known) bad_json("sandbox.state", "unknown state \"" + printable(state) + "\"");
@@ -314,6 +326,8 @@ static std::string text_of(const T& value) {
 std::string encode(const SandboxSpec& value) { return text_of(value); }
 std::string encode(const Sandbox& value) { return text_of(value); }
 std::string encode(const std::vector<Sandbox>& value) { return text_of(value); }
+std::string encode(const proto::PublishedPort& value) { return text_of(value); }
+std::string encode(const std::vector<proto::PublishedPort>& value) { return text_of(value); }
 std::string encode(const StopRequest& value) { return text_of(value); }
 std::string encode(const StartRequest& value) { return text_of(value); }
 std::string encode(const WaitRequest& value) { return text_of(value); }
@@ -359,6 +373,9 @@ static T answer(std::string_view json, const char* what) {
 }
 
 SandboxSpec decode_spec(std::string_view json) { return request<SandboxSpec>(json, "sandbox"); }
+proto::PublishedPort decode_port(std::string_view json) {
+  return request<proto::PublishedPort>(json, "port");
+}
 StopRequest decode_stop(std::string_view json) { return request<StopRequest>(json, "stop"); }
 StartRequest decode_start(std::string_view json) { return request<StartRequest>(json, "start"); }
 WaitRequest decode_wait(std::string_view json) { return request<WaitRequest>(json, "wait"); }

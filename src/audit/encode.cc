@@ -170,6 +170,23 @@ static void put(Builder& out, const LogExpired& event, const Detail&) {
 static std::string_view word(const DaemonStarted&) { return "daemon_started"; }
 static void put(Builder&, const DaemonStarted&, const Detail&) {}
 
+static std::string_view word(const PortPublished&) { return "port_published"; }
+static void put(Builder& out, const PortPublished& event, const Detail&) {
+  out.text("sandbox_id", event.sandbox.text());
+  out.text("name", event.name.text());
+  out.text("address", event.address.text());
+  out.number("port", event.port);
+  out.number("guest_port", event.guest_port);
+}
+
+static std::string_view word(const PortWithdrawn&) { return "port_withdrawn"; }
+static void put(Builder& out, const PortWithdrawn& event, const Detail&) {
+  out.text("sandbox_id", event.sandbox.text());
+  out.text("name", event.name.text());
+  out.text("address", event.address.text());
+  out.number("port", event.port);
+}
+
 static std::string_view word(const ExecStarted&) { return "exec_started"; }
 static void put(Builder& out, const ExecStarted& event, const Detail&) {
   out.text("run_id", event.run.text());

@@ -29,6 +29,7 @@ constexpr std::array kKeys = std::to_array<Key>({
     {"audited", Type::Number},     {"rule", Type::Text},        {"count", Type::Number},
     {"sent", Type::Number},        {"received", Type::Number},  {"log_seq", Type::Number},
     {"log_hash", Type::Text},      {"question", Type::Number},  {"scope", Type::Text},
+    {"guest_port", Type::Number},
 });
 
 class Scanner {
@@ -100,14 +101,29 @@ bool is_time(std::string_view text) {
 }
 
 bool is_kind(std::string_view text) {
-  static constexpr std::array kKinds =
-      std::to_array<std::string_view>({"open",          "continue",    "checkpoint",
-                                       "close",         "created",     "started",
-                                       "ended",         "removed",     "image_imported",
-                                       "image_removed", "log_expired", "daemon_started",
-                                       "exec_started",  "exec_ended",  "policy_changed",
-                                       "answered",      "dns",         "connect",
-                                       "tls",           "http",        "flow_ended"});
+  static constexpr std::array kKinds = std::to_array<std::string_view>({"open",
+                                                                        "continue",
+                                                                        "checkpoint",
+                                                                        "close",
+                                                                        "created",
+                                                                        "started",
+                                                                        "ended",
+                                                                        "removed",
+                                                                        "image_imported",
+                                                                        "image_removed",
+                                                                        "log_expired",
+                                                                        "daemon_started",
+                                                                        "port_published",
+                                                                        "port_withdrawn",
+                                                                        "exec_started",
+                                                                        "exec_ended",
+                                                                        "policy_changed",
+                                                                        "answered",
+                                                                        "dns",
+                                                                        "connect",
+                                                                        "tls",
+                                                                        "http",
+                                                                        "flow_ended"});
   return std::find(kKinds.begin(), kKinds.end(), text) != kKinds.end();
 }
 

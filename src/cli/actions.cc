@@ -31,6 +31,8 @@ int run_command(Context& context, const Arguments& arguments) {
       return files(context, arguments);
     case Verb::Stats:
       return stats(context, arguments);
+    case Verb::Port:
+      return port(context, port_options(arguments));
     case Verb::Logs:
       return logs(context, arguments);
     case Verb::Ps:

@@ -26,12 +26,15 @@ inline constexpr std::array kUpPositionals = {
     Positional{"NAME", "Name of the sandbox. Default: the manifest's, else the folder's.", false,
                false, Offer::Sandboxes}};
 inline constexpr auto kUpOptions =
-    joined(std::array{kManifest}, kMachine, kNetwork, kLife, kPlace,
+    joined(std::array{kManifest}, kMachine, kNetwork, std::array{kPublish}, kLife, kPlace,
            std::array{Option{0, "rm", "", "", "Remove it, with all it wrote, when it ends."}, kName,
                       kQuiet, kJson});
-inline constexpr std::array<std::string_view, 5> kUpExamples = {
-    "mvm up", "mvm up agent-sandbox", "mvm up agent-sandbox --image python --cpus 2 -m 1G",
+inline constexpr std::array<std::string_view, 6> kUpExamples = {
+    "mvm up",
+    "mvm up agent-sandbox",
+    "mvm up agent-sandbox --image python --cpus 2 -m 1G",
     "mvm up agent-sandbox --allow-host example.com --network-preset registries",
+    "mvm up agent-sandbox -p 8080:80",
     "mvm up -f box.toml --json"};
 
 // ---- commands in a sandbox
@@ -44,7 +47,7 @@ inline constexpr auto kRunMachine = [] {
   return out;
 }();
 inline constexpr auto kRunOptions = joined(
-    kStreams, kLimits, kPlace, kRunMachine, kNetwork,
+    kStreams, kLimits, kPlace, kRunMachine, kNetwork, std::array{kPublish},
     std::array{Option{0, "name", "", "NAME", "Name of the sandbox. Default: one is made up."},
                Option{0, "rm", "", "", "Accepted; the sandbox is always removed."}, kQuiet, kJson});
 inline constexpr std::array<std::string_view, 3> kRunExamples = {
@@ -170,6 +173,20 @@ inline constexpr Option kJsonLine{0, "json", "", "", "Print it on one line."};
 inline constexpr std::array kInspectOptions = {kName, kJsonLine};
 inline constexpr std::array kImageInspectOptions = {kJsonLine};
 inline constexpr std::array kStatsOptions = {kName, kJson};
+inline constexpr std::array kPortPositionals = {
+    Positional{"NAME", "The sandbox.", true, false, Offer::Sandboxes},
+    Positional{"PORT",
+               "[ADDRESS:]HOST:GUEST, a port of this host and one of the sandbox; may be several. "
+               "HOST 0 is one that is free.",
+               false, true}};
+inline constexpr std::array kPortOptions = {
+    Option{0, "remove", "", "[ADDRESS:]HOST",
+           "Take this port back; connections that are open go on. May be given many times.", true},
+    kQuiet, kJson};
+inline constexpr std::array<std::string_view, 5> kPortExamples = {
+    "mvm port agent-sandbox", "mvm port agent-sandbox 8080:80",
+    "mvm port agent-sandbox 0:3000 --json", "mvm port agent-sandbox 192.0.2.1:8443:443",
+    "mvm port agent-sandbox --remove 8080"};
 inline constexpr std::array<std::string_view, 2> kStatsExamples = {
     "mvm stats agent-sandbox", "mvm stats agent-sandbox --json"};
 inline constexpr std::array<std::string_view, 1> kInspectExamples = {"mvm inspect agent-sandbox"};

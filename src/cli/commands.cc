@@ -72,6 +72,14 @@ constexpr std::array kCommands = {
         "Asks the sandbox itself for its memory, processor time, tasks and disk. It is what the "
         "sandbox says: good for a look, not for a bill.",
         kNamePositional, kStatsOptions, "", false, kStatsExamples},
+    Command{Verb::Port, "port", "", kSandboxes, "Lead ports of this host to a sandbox",
+            "Publishes TCP ports: a connection to port HOST of this host goes to port GUEST of the "
+            "sandbox's own loopback (127.0.0.1, else ::1), whether the sandbox has a network or "
+            "not. Other machines get there only when an address of this host stands in front. "
+            "Without PORT and --remove it lists them.\n\n"
+            "Published ports are the sandbox's: they end when it ends, and are there again at its "
+            "next start.",
+            kPortPositionals, kPortOptions, "", false, kPortExamples},
     Command{Verb::Down, "down", "stop", kSandboxes, "Stop sandboxes",
             "Asks the sandbox to end, and ends it when it has not after the grace time. Its disk "
             "stays: `mvm up NAME` starts it again. Stopping a stopped sandbox is no error.",

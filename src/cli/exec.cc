@@ -10,6 +10,7 @@
 #include "mvm/sys/socket.h"
 
 #include "audit_logs.h"
+#include "ports.h"
 #include "refusals.h"
 #include "sandbox_link.h"
 #include "settings.h"
@@ -155,6 +156,9 @@ int run(Context& context, const RunOptions& options) {
   ensure_image(context, spec.image, options.exec.json);
   if (plan.request.argv.empty()) plan.request.argv = command_of(service.image(spec.image));
   const api::Sandbox sandbox = service.create(spec);
+  warn_of_open_ports(context, sandbox.name, sandbox.ports);
+  if (!options.quiet && !sandbox.ports.empty())
+    context.console.err("mvm: ports of " + sandbox.name + ": " + ports_text(sandbox.ports) + "\n");
   plan.sandbox = sandbox.name;
   plan.sandbox_id = sandbox.id;
   plan.tell_network = true;

@@ -242,6 +242,27 @@ ExplainOptions explain_options(const Arguments& arguments) {
   return options;
 }
 
+PortOptions port_options(const Arguments& arguments) {
+  PortOptions options;
+  options.sandbox = sandbox_name(arguments);
+  for (const std::string& text : arguments.positionals("PORT")) {
+    if (const auto complaint = proto::published_port_complaint(text))
+      wrong(arguments, "PORT " + *complaint);
+    options.publish.push_back(*proto::parse_published_port(text));
+  }
+  for (const std::string& text : arguments.values("remove")) {
+    const auto place = proto::parse_port_place(text);
+    if (!place)
+      wrong(arguments,
+            "--remove must be a port of this host such as 8080 or 192.0.2.1:8080, not '" +
+                printable(text, 40) + "'");
+    options.remove.push_back(*place);
+  }
+  options.quiet = arguments.flag("quiet");
+  options.json = arguments.flag("json");
+  return options;
+}
+
 CopyOptions copy_options(const Arguments& arguments) {
   CopyOptions options;
   const std::string source = *arguments.positional("SOURCE");

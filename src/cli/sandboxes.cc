@@ -9,6 +9,7 @@
 
 #include "json_text.h"
 #include "memory_use.h"
+#include "ports.h"
 #include "progress.h"
 #include "settings.h"
 
@@ -67,6 +68,16 @@ bool asks_for_network(const config::Resolved& wanted) {
   return false;
 }
 
+// Whether it lacks one of them. One whose number was to be chosen has another by now.
+bool lacks_port(const Sandbox& have, const std::vector<proto::PublishedPort>& wanted) {
+  return std::any_of(wanted.begin(), wanted.end(), [&](const proto::PublishedPort& port) {
+    return std::none_of(have.ports.begin(), have.ports.end(), [&](const auto& each) {
+      return each.address == port.address && each.guest == port.guest &&
+             (port.host == 0 || each.host == port.host);
+    });
+  });
+}
+
 // A stopped sandbox keeps the machine it was made with. Whoever asks for another one is told.
 std::string differences(const Context& context, const Sandbox& have,
                         const config::Resolved& wanted) {
@@ -89,6 +100,7 @@ std::string differences(const Context& context, const Sandbox& have,
         (name == "idle_timeout" && spec.limits.idle_timeout_ms != have.limits.idle_timeout_ms) ||
         (name == "retention" && spec.limits.retention_ms != have.limits.retention_ms) ||
         (name == "kernel" && spec.kernel != have.kernel) ||
+        (name == "ports" && lacks_port(have, spec.ports)) ||
         (name == "image" && spec.image != have.image && spec.image + ":latest" != have.image &&
          spec.image != have.image_digest);
     if (differs) names += (names.empty() ? "" : ", ") + std::string(name);
@@ -140,10 +152,13 @@ int up(Context& context, const UpOptions& options) {
   if (!sandbox.network_missing.empty())
     context.console.err("mvm: " + name + " has no network: " + tame(sandbox.network_missing) +
                         "\n  --no-network starts it without a word about that\n");
+  warn_of_open_ports(context, name, sandbox.ports);
   if (options.json)
     context.console.out(api::encode(sandbox) + '\n');
   else if (!options.quiet)
-    context.console.out(name + " is running (" + seconds_since(start) + ")\n");
+    context.console.out(name + " is running (" + seconds_since(start) + ")" +
+                        (sandbox.ports.empty() ? "" : ", ports " + ports_text(sandbox.ports)) +
+                        "\n");
   return kFine;
 }
 
@@ -165,10 +180,16 @@ int ps(Context& context, const Arguments& arguments) {
   }
   std::vector<std::vector<std::string>> rows = {
       {"NAME", "STATE", "IMAGE", "CPUS", "MEMORY", "SINCE"}};
-  for (const Sandbox& sandbox : sandboxes)
+  // A column that most have no use for is there when somebody has.
+  const bool with_ports = std::any_of(sandboxes.begin(), sandboxes.end(),
+                                      [](const Sandbox& each) { return !each.ports.empty(); });
+  if (with_ports) rows.front().emplace_back("PORTS");
+  for (const Sandbox& sandbox : sandboxes) {
     rows.push_back({sandbox.name, state_text(sandbox), printable(sandbox.image, 60),
                     std::to_string(sandbox.cpus), format_size(sandbox.memory),
                     age(context, sandbox)});
+    if (with_ports) rows.back().push_back(ports_text(sandbox.ports));
+  }
   context.console.out(table(rows));
   return kFine;
 }

@@ -116,6 +116,8 @@ api::SandboxSpec spec_of(const Context& context, const config::Settings& setting
   spec.user = settings.user.value_or("");
   spec.profile = settings.profile.value_or(spec.profile);
   spec.hostname = settings.hostname.value_or("");
+  for (const std::string& port : settings.ports)
+    spec.ports.push_back(proto::parse_published_port(port).value());  // the schema has checked it
   spec.env = settings.env;
   spec.labels = settings.labels;
   if (settings.cpus) spec.cpus = static_cast<uint32_t>(*settings.cpus);

@@ -82,6 +82,15 @@ inline constexpr std::array kNetwork = {
            true},
 };
 
+inline constexpr Option kPublish{
+    'p',
+    "publish",
+    "port",
+    "[ADDRESS:]HOST:GUEST",
+    "Lead a TCP port of this host to one of the sandbox, as `mvm port` does. May be given many "
+    "times.",
+    true};
+
 inline constexpr std::array kPlace = {
     Option{'e', "env", "", "NAME[=VALUE]",
            "Environment variable; without a value, the one of the same name here.", true},

@@ -8,6 +8,7 @@
 
 #include "mvm/base/text.h"
 #include "mvm/policy/compile.h"
+#include "mvm/proto/ports.h"
 
 namespace mvm::config {
 namespace {
@@ -97,6 +98,10 @@ Complaint check_resolver(std::string_view, std::string_view value) {
   return policy::resolver_complaint(value);
 }
 
+Complaint check_port(std::string_view, std::string_view value) {
+  return proto::published_port_complaint(value);
+}
+
 using S = Settings;
 
 constexpr std::array kKeys = {
@@ -141,6 +146,12 @@ constexpr std::array kKeys = {
     Key{"", "labels", Type::TextTable, &S::labels, "", "", 0, 0, 1, label_complaint, "--label", "",
         "Labels to find the sandbox by. mvm keeps and prints them, and does nothing else with "
         "them."},
+    Key{"", "ports", Type::TextList, &S::ports, "", "", 0, 0, 1, check_port, "--publish", "",
+        "TCP ports of this host that lead to ports of the sandbox's loopback, also without a "
+        "network: "
+        "\"8080:80\" is port 8080 of 127.0.0.1 here, port 80 there; \"0:80\" takes a free one. "
+        "Other "
+        "machines get there only by an address in front, \"192.0.2.1:8080:80\"."},
     Key{"limits", "disk_bandwidth", Type::Size, &S::disk_bandwidth, "0", "", 0, kTiB, 1, nullptr,
         "--disk-bandwidth", "",
         "Most that each disk reads and writes in a second. A second's worth may come at once. 0: "
@@ -241,7 +252,8 @@ constexpr std::array kKeys = {
     Key{"sandbox", "idle_timeout", Type::Duration, &S::idle_timeout_ms, "0s", "", 0, kYear, 1,
         nullptr, "--idle-timeout", "MVM_IDLE_TIMEOUT",
         "The sandbox ends when it was not used for so long. Use is a command, shell or copy under "
-        "way, and each new connection to its vsock.sock; detached commands are none. 0s: never."},
+        "way, a connection to a published port, and each new one to its vsock.sock; detached "
+        "commands are none. 0s: never."},
     Key{"sandbox", "retention", Type::Duration, &S::retention_ms, "0s", "", 0, kYear, 1, nullptr,
         "--retention", "",
         "An ended sandbox is removed, with everything it wrote, after so long. 0s: it is kept."},

@@ -57,7 +57,8 @@ Bytes read_end(int fd, int interrupt, Clock::time_point deadline) {
 
 }
 
-Bytes SandboxControl::ask(ByteView request, std::chrono::milliseconds limit) const {
+Bytes SandboxControl::ask(ByteView request, std::chrono::milliseconds limit,
+                          std::span<const int> passed) const {
   const auto deadline = Clock::now() + limit;
   const auto fd = sys::connect_unix(socket_, sys::Blocking::No);
   if (!fd) throw Error(Kind::Unavailable, "the sandbox process does not accept connections");
@@ -68,6 +69,11 @@ Bytes SandboxControl::ask(ByteView request, std::chrono::milliseconds limit) con
   proto::append_frame(out, kStream, proto::FrameType::Request, request);
   Bytes payload;
   try {
+    if (!passed.empty()) {
+      // The first that this socket carries, and far below what it takes at once.
+      sys::send_message(fd->get(), out, passed);
+      out.clear();
+    }
     for (ByteView rest = out; !rest.empty();) {
       wait_for(fd->get(), POLLOUT, interrupt_, deadline);
       rest = rest.subspan(sys::write_some(fd->get(), rest).value_or(0));
@@ -92,6 +98,24 @@ proto::SandboxStatus SandboxControl::status(std::chrono::milliseconds limit) con
   const auto status = proto::SandboxStatus::decode(result);
   if (!status) throw Error(Kind::Internal, "the sandbox does not speak the protocol");
   return *status;
+}
+
+std::vector<proto::PublishedPort> SandboxControl::ports(std::chrono::milliseconds limit) const {
+  const auto list =
+      proto::PortList::decode(ask(proto::encode_request(proto::kSandboxPortsVerb), limit));
+  if (!list) throw Error(Kind::Internal, "the sandbox does not speak the protocol");
+  return list->ports;
+}
+
+void SandboxControl::publish(const std::vector<proto::PublishedPort>& ports,
+                             std::span<const int> listeners,
+                             std::chrono::milliseconds limit) const {
+  ask(proto::PublishRequest{ports}.encode(), limit, listeners);
+}
+
+void SandboxControl::unpublish(const proto::PublishedPort& port,
+                               std::chrono::milliseconds limit) const {
+  ask(proto::UnpublishRequest{port}.encode(), limit);
 }
 
 void SandboxControl::stop(const proto::StopRequest& request,

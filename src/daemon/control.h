@@ -4,9 +4,12 @@
 
 #include <chrono>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "mvm/proto/control.h"
+#include "mvm/proto/ports.h"
 
 namespace mvm::daemon {
 
@@ -23,9 +26,15 @@ class SandboxControl {
   proto::SandboxStatus status(std::chrono::milliseconds limit) const;
   // Asks it to end and waits until it has; the same errors.
   void stop(const proto::StopRequest& request, std::chrono::milliseconds limit) const;
+  std::vector<proto::PublishedPort> ports(std::chrono::milliseconds limit) const;
+  // With a listening socket for each.
+  void publish(const std::vector<proto::PublishedPort>& ports, std::span<const int> listeners,
+               std::chrono::milliseconds limit) const;
+  void unpublish(const proto::PublishedPort& port, std::chrono::milliseconds limit) const;
 
  private:
-  Bytes ask(ByteView request, std::chrono::milliseconds limit) const;
+  Bytes ask(ByteView request, std::chrono::milliseconds limit,
+            std::span<const int> passed = {}) const;
   std::string socket_;
   int interrupt_;
 };

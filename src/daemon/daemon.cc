@@ -139,6 +139,7 @@ bool Daemon::Impl::adopt(const EntryPtr& entry) {
   }
   supervisor_->watch(record.id, std::move(*process));
   log_.info("sandbox adopted", {{"name", record.name()}, {"pid", record.pid}});
+  restore_ports(record);
   if (record.state == SandboxState::Starting)
     await_ready_aside(entry, milliseconds(record.spec.boot_timeout_ms) + options_.margin, {});
   return true;

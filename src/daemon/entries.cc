@@ -94,6 +94,7 @@ void Daemon::Impl::transition(const EntryPtr& entry, const Change& change) {
   record.started_at = next.started_at;
   record.ended_at = next.ended_at;
   record.end = next.end;
+  record.spec.ports = next.spec.ports;
   entry->changed.notify_all();
 }
 
@@ -131,6 +132,7 @@ api::Sandbox Daemon::Impl::shown(const Record& record) const {
   out.profile = record.spec.profile;
   out.limits = record.spec.limits;
   out.network = record.spec.network;
+  out.ports = record.spec.ports;
   if (out.limits.retention_ms != 0 && !api::is_live(record.state))
     out.retention_left_ms = static_cast<uint64_t>(retention_left(record).count());
   out.control_socket = options_.paths.control_socket(record.name());
@@ -237,7 +239,10 @@ api::Sandbox Daemon::Impl::finish_start(const EntryPtr& entry, StartQueue::Turn 
 // The caller holds the entry's operation lock.
 void Daemon::Impl::launch(const EntryPtr& entry, const store::Image& image,
                           const image::KernelBundle& kernel) {
-  const Record record = snapshot(entry);
+  Record record = snapshot(entry);
+  // Before anything is started: what is taken is taken.
+  const std::vector<sys::Fd> listeners = while_doing("starting sandbox " + record.name(),
+                                                     [&] { return listen_on(record.spec.ports); });
   const Launch parts{
       options_.paths, options_.sandbox_executable, options_.isolation, options_.cgroups, agent_,
       *audit_};
@@ -248,6 +253,7 @@ void Daemon::Impl::launch(const EntryPtr& entry, const store::Image& image,
   auto process = sys::open_process(pid);
   if (!process_start || !process) throw Error(Kind::Internal, "the sandbox process ended at once");
   audit_->record(audit::SandboxStarted{audit::LogId(record.id), audit::Name(record.name())});
+  record_ports(record, record.spec.ports);
   transition(entry, [&](Record& next) {
     next.state = SandboxState::Starting;
     next.pid = pid;
@@ -256,6 +262,7 @@ void Daemon::Impl::launch(const EntryPtr& entry, const store::Image& image,
     next.started_at = rfc3339_now();
     next.ended_at.clear();
     next.end.reset();
+    next.spec.ports = record.spec.ports;  // with the numbers of those that were to be chosen
   });
   {
     const std::lock_guard lock(entry->mutex);
@@ -265,7 +272,16 @@ void Daemon::Impl::launch(const EntryPtr& entry, const store::Image& image,
   // Before it runs: whatever becomes of it from here on is seen, also that it cannot be spoken to.
   supervisor_->watch(record.id, held.take());
   try {
-    while_doing("starting sandbox " + record.name(), [&] { held.release(); });
+    while_doing("starting sandbox " + record.name(), [&] {
+      held.release();
+      if (listeners.empty()) return;
+      try {
+        hand_over(record, record.spec.ports, listeners);
+      } catch (const Error& error) {
+        // One that ends while it starts says why, to who waits until it is ready.
+        if (error.kind() != Kind::Unavailable) throw;
+      }
+    });
   } catch (const Error& error) {
     // It waits for a word that does not come. Whoever is told of the failure finds it ended.
     kill(entry, error.message());

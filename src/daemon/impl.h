@@ -38,6 +38,7 @@
 #include "clock.h"
 #include "control.h"
 #include "launch.h"
+#include "ports.h"
 #include "records.h"
 #include "start_queue.h"
 #include "supervisor.h"
@@ -77,6 +78,8 @@ class Daemon::Impl final : public api::Service {
   api::Sandbox wait(const std::string& name, const api::WaitRequest& request) override;
   api::Sandbox start(const std::string& name, const api::StartRequest& request) override;
   void remove(const std::string& name, bool force) override;
+  proto::PublishedPort publish(const std::string& name, const proto::PublishedPort& port) override;
+  void unpublish(const std::string& name, const proto::PublishedPort& port) override;
   void logs(const std::string& name, bool follow, const api::ByteSink& sink) override;
   std::vector<api::Image> images() override;
   api::Image image(const std::string& reference) override;
@@ -98,6 +101,8 @@ class Daemon::Impl final : public api::Service {
   void restore();
   bool adopt(const EntryPtr& entry);
   void restore_end(const EntryPtr& entry);
+  void restore_ports(const Record& record);
+  void record_ports(const Record& record, const std::vector<proto::PublishedPort>& ports);
   void remove_orphans();
   void remove_temporary_files();
   void repaired(std::string action);
@@ -128,6 +133,8 @@ class Daemon::Impl final : public api::Service {
   void await_ready_aside(const EntryPtr& entry, milliseconds limit, StartQueue::Turn turn);
   api::Sandbox finish_start(const EntryPtr& entry, StartQueue::Turn turn, bool wait,
                             uint64_t boot_timeout_ms);
+  void hand_over(const Record& record, const std::vector<proto::PublishedPort>& ports,
+                 const std::vector<sys::Fd>& listeners) const;
   bool await_end(const EntryPtr& entry, milliseconds limit);
   void kill(const EntryPtr& entry, const std::string& why);
   void stop_entry(const EntryPtr& entry, const api::StopRequest& request);

@@ -137,6 +137,18 @@ static void check_environment(const std::map<std::string, std::string>& env) {
             " go with every command (put large values into a file)");
 }
 
+static void check_ports(const std::vector<proto::PublishedPort>& ports) {
+  if (ports.size() > proto::kMaxPublishedPorts)
+    invalid("sandbox.ports: at most " + std::to_string(proto::kMaxPublishedPorts));
+  for (auto port = ports.begin(); port != ports.end(); ++port) {
+    if (port->guest == 0) invalid("sandbox.ports: a port of the sandbox is 1 to 65535");
+    if (port->host != 0 && std::any_of(ports.begin(), port, [&](const auto& earlier) {
+          return earlier.address == port->address && earlier.host == port->host;
+        }))
+      invalid("sandbox.ports: " + port->place() + " is there twice");
+  }
+}
+
 void complete_spec(api::SandboxSpec& spec, const store::Image& image) {
   if (const auto complaint = name_complaint(spec.name)) invalid("sandbox.name: " + *complaint);
   // More than the host has is slower, not wrong: virtual CPUs are threads.
@@ -170,6 +182,7 @@ void complete_spec(api::SandboxSpec& spec, const store::Image& image) {
     invalid("sandbox.boot_timeout_ms: must be 1 to " + std::to_string(api::kMaxBootTimeoutMs));
   check_limits(spec.limits);
   check_network(spec.network);
+  check_ports(spec.ports);
   check_map("env", spec.env);
   check_environment(environment_of(spec, image));
   check_map("labels", spec.labels);

@@ -107,8 +107,10 @@ void Records::update(const Record& record) {
   const std::lock_guard lock(mutex_);
   auto statement = database_.prepare(
       "UPDATE sandboxes SET state = ?2, pid = ?3, process_start = ?4, monitor_pid = ?5,"
-      " started_at = ?6, ended_at = ?7, end_reason = ?8, end_detail = ?9 WHERE id = ?1");
+      " started_at = ?6, ended_at = ?7, end_reason = ?8, end_detail = ?9, spec = ?10"
+      " WHERE id = ?1");
   bind_state(statement, record);
+  statement.bind(10, api::encode(record.spec));
   statement.run();
 }
 

@@ -15,8 +15,12 @@ static constexpr int kReadsPerTurn = 4;
 // Payloads below this are cheaper copied than sent by themselves.
 static constexpr size_t kDirect = 4096;
 
-Channel::Channel(loop::Loop& loop, sys::Fd fd, Handlers handlers)
-    : loop_(&loop), fd_(std::move(fd)), handlers_(std::move(handlers)), events_(EPOLLIN) {
+Channel::Channel(loop::Loop& loop, sys::Fd fd, Handlers handlers, Descriptors descriptors)
+    : loop_(&loop),
+      fd_(std::move(fd)),
+      handlers_(std::move(handlers)),
+      takes_descriptors_(descriptors == Descriptors::Taken),
+      events_(EPOLLIN) {
   sys::set_nonblocking(fd_.get());
   watch_ = loop.watch(fd_.get(), events_, [this](uint32_t events) { on_ready(events); });
 }
@@ -90,7 +94,8 @@ void Channel::read_frames() {
     if (paused_ || closed_) return;
     std::optional<size_t> got;
     try {
-      got = sys::read_some(fd_.get(), decoder_.space());
+      got = takes_descriptors_ ? sys::receive_some(fd_.get(), decoder_.space(), passed_)
+                               : sys::read_some(fd_.get(), decoder_.space());
     } catch (const Error&) {
       got = 0;
     }
@@ -99,6 +104,8 @@ void Channel::read_frames() {
     decoder_.commit(*got);
   }
   deliver();
+  // They come with their request; what nobody has asked for by now, nobody will.
+  if (decoder_.pending() == 0) passed_.clear();
 }
 
 void Channel::flush() {

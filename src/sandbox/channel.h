@@ -3,6 +3,8 @@
 // or to the agent.
 
 #include <functional>
+#include <utility>
+#include <vector>
 
 #include "mvm/base/bytes.h"
 #include "mvm/loop/loop.h"
@@ -26,14 +28,20 @@ class Channel {
     std::function<void()> on_sent;
   };
 
+  // Whether descriptors that the peer passes are taken, or closed by the kernel unseen.
+  enum class Descriptors { Refused, Taken };
+
   // `fd` is a connected stream socket.
-  Channel(loop::Loop& loop, sys::Fd fd, Handlers handlers);
+  Channel(loop::Loop& loop, sys::Fd fd, Handlers handlers,
+          Descriptors descriptors = Descriptors::Refused);
 
   // Queues one frame, and writes what the socket takes.
   void send(uint32_t stream, proto::FrameType type, ByteView payload = {});
   size_t queued() const { return out_.size() - sent_; }
   // What came was no frame: why it was closed, when it was.
   bool broke_protocol() const { return static_cast<bool>(decoder_.fault()); }
+  // What was passed last, with the frame that is being handled or one before it.
+  std::vector<sys::Fd> take_descriptors() { return std::exchange(passed_, {}); }
   // While paused nothing is read from the peer, so it feels back-pressure.
   void pause_reading(bool paused);
   // Ends the connection once everything queued is written.
@@ -53,6 +61,8 @@ class Channel {
   loop::Loop* loop_;
   sys::Fd fd_;
   Handlers handlers_;
+  bool takes_descriptors_;
+  std::vector<sys::Fd> passed_;
   proto::FrameDecoder decoder_;
   Bytes out_;
   size_t sent_ = 0;

@@ -46,7 +46,9 @@ void Mux::add_client(sys::Fd fd) {
   added.channel = std::make_unique<Channel>(
       *loop_, std::move(fd),
       Channel::Handlers{[this, id](const Frame& frame) { on_client_frame(id, frame); },
-                        [this, id] { drop_client(id); }});
+                        [this, id] { drop_client(id); },
+                        {}},
+      Channel::Descriptors::Taken);
   added.channel->send(proto::kConnectionStream, FrameType::Hello, hello("sandbox"));
 }
 
@@ -171,9 +173,7 @@ void Mux::forward_request(ClientId id, uint32_t stream, ClientStream& state, Byt
           id, stream,
           refusal(Kind::Exhausted,
                   "the command cannot be recorded, so it does not start: " + *why));
-  do {
-    ++next_stream_;
-  } while (next_stream_ == proto::kConnectionStream || agent_streams_.contains(next_stream_));
+  next_stream();
   state.target = Target::Agent;
   state.agent_stream = next_stream_;
   AgentStream& onward = agent_streams_[next_stream_];
@@ -236,9 +236,16 @@ void Mux::answer(Asker asker, ByteView end_payload) {
 }
 
 void Mux::throttle_clients() {
+  const bool before = throttled_;
   throttled_ = agent_ && agent_->queued() > kAgentQueueHigh;
   if (throttled_) return;
   for (auto& [id, each] : clients_) each.channel->pause_reading(false);
+  if (!before) return;
+  std::vector<std::shared_ptr<OwnStream>> own;
+  for (const auto& [number, stream] : agent_streams_)
+    if (stream.own) own.push_back(stream.own);
+  for (const auto& each : own)
+    if (!each->dropped) each->handlers.on_room();
 }
 
 void Mux::end_all(const proto::ErrorReply& error) {
@@ -284,13 +291,18 @@ void Mux::set_agent(sys::Fd fd) {
   agent_->send(proto::kConnectionStream, FrameType::Hello, hello("sandbox"));
 }
 
+uint32_t Mux::next_stream() {
+  do {
+    ++next_stream_;
+  } while (next_stream_ == proto::kConnectionStream || agent_streams_.contains(next_stream_));
+  return next_stream_;
+}
+
 void Mux::tell_agent(ByteView request) { ask_agent(request, {}); }
 
 void Mux::ask_agent(ByteView request, std::function<void()> answered) {
   if (!agent_ready_) return;
-  do {
-    ++next_stream_;
-  } while (next_stream_ == proto::kConnectionStream || agent_streams_.contains(next_stream_));
+  next_stream();
   agent_streams_[next_stream_].answered = std::move(answered);
   agent_->send(next_stream_, FrameType::Request, request);
 }
@@ -327,6 +339,7 @@ void Mux::on_agent_frame(const Frame& frame) {
     return lose_agent(AgentLoss::BrokeProtocol,
                       "the guest's agent spoke on a stream that nobody opened");
   AgentStream& from = found->second;
+  if (from.own) return on_own_frame(from, frame);
   Client* to = client(from.client);
   switch (frame.type) {
     case FrameType::Data:
@@ -377,6 +390,93 @@ void Mux::on_agent_frame(const Frame& frame) {
   to->channel->send(from.stream, frame.type, frame.payload);
 }
 
+// ---- streams of our own ---------------------------------------------------------------------
+
+std::vector<sys::Fd> Mux::take_descriptors(ClientId id) {
+  Client* const from = client(id);
+  if (from == nullptr) return {};
+  return from->channel->take_descriptors();
+}
+
+uint32_t Mux::open_stream(ByteView request, StreamHandlers handlers) {
+  if (!agent_ready_ || agent_streams_.size() >= proto::kMaxStreams) return 0;
+  const uint32_t number = next_stream();
+  agent_streams_[number].own = std::make_shared<OwnStream>(OwnStream{std::move(handlers), {}, {}});
+  count_command(+1);
+  agent_->send(number, FrameType::Request, request);
+  return number;
+}
+
+size_t Mux::room(uint32_t stream) const {
+  const auto found = agent_streams_.find(stream);
+  if (found == agent_streams_.end() || !agent_ || throttled_) return 0;
+  return std::min(found->second.from_client.available(), proto::kMaxPayload);
+}
+
+void Mux::send(uint32_t stream, FrameType type, ByteView payload) {
+  const auto found = agent_streams_.find(stream);
+  if (found == agent_streams_.end() || !agent_) return;
+  if (proto::is_bulk(type)) found->second.from_client.spend(payload.size());
+  agent_->send(stream, type, payload);
+  throttled_ = agent_ && agent_->queued() > kAgentQueueHigh;
+}
+
+void Mux::consumed(uint32_t stream, size_t length) {
+  const auto found = agent_streams_.find(stream);
+  if (found == agent_streams_.end() || !agent_) return;
+  const auto credit = found->second.own->received.consume(length);
+  if (!credit) return;
+  Bytes payload;
+  Writer(payload).u32(*credit);
+  agent_->send(stream, FrameType::Window, payload);
+}
+
+void Mux::drop_stream(uint32_t stream) {
+  const auto found = agent_streams_.find(stream);
+  if (found == agent_streams_.end() || std::exchange(found->second.own->dropped, true)) return;
+  count_command(-1);
+  // It lives on, as nobody's, until the agent has ended it.
+  if (agent_) agent_->send(stream, FrameType::Cancel);
+}
+
+void Mux::end_own_stream(uint32_t stream, const std::optional<proto::End>& end) {
+  const auto found = agent_streams_.find(stream);
+  if (found == agent_streams_.end()) return;
+  const std::shared_ptr<OwnStream> own = std::move(found->second.own);
+  agent_streams_.erase(found);
+  if (own->dropped) return;
+  count_command(-1);
+  own->handlers.on_end(end);
+}
+
+void Mux::on_own_frame(AgentStream& stream, const Frame& frame) {
+  const std::shared_ptr<OwnStream> own = stream.own;
+  switch (frame.type) {
+    case FrameType::Data:
+      if (!own->received.receive(frame.payload.size()))
+        return lose_agent(AgentLoss::BrokeProtocol,
+                          "the guest's agent sent more than it was allowed to");
+      break;
+    case FrameType::Eof:
+    case FrameType::Event:
+      break;
+    case FrameType::Window: {
+      const auto credit = proto::decode_window(frame.payload);
+      if (!credit || !stream.from_client.grant(*credit))
+        return lose_agent(AgentLoss::BrokeProtocol,
+                          "the guest's agent gave more credit than it had");
+      if (!own->dropped) own->handlers.on_room();
+      return;
+    }
+    case FrameType::End:
+      return end_own_stream(frame.stream, proto::End::decode(frame.payload));
+    default:
+      return lose_agent(AgentLoss::BrokeProtocol,
+                        "the guest's agent sent a frame that only clients send");
+  }
+  if (!own->dropped) own->handlers.on_frame(frame);
+}
+
 void Mux::tell_end(const std::string& run, const std::optional<proto::End>& end) {
   if (run.empty() || !handlers_.on_run_end) return;
   handlers_.on_run_end(run,
@@ -394,7 +494,11 @@ void Mux::lose_agent(AgentLoss loss, std::string why) {
   loop_->post([this] { closed_.clear(); });
   agent_ready_ = false;
   end_runs();
-  agent_streams_.clear();
+  // Those of our own end in a later turn: their owner may be the one who is sending just now.
+  std::erase_if(agent_streams_, [](const auto& each) { return !each.second.own; });
+  loop_->post([this] {
+    while (!agent_streams_.empty()) end_own_stream(agent_streams_.begin()->first, {});
+  });
   throttle_clients();
   handlers_.on_agent_lost(loss, std::move(why));
 }

@@ -33,6 +33,15 @@ struct Asker {
 
 enum class AgentLoss { Ended, BrokeProtocol };
 
+// What comes of a stream that the sandbox itself has with the agent. None is called within a call
+// that the stream's owner makes.
+struct StreamHandlers {
+  std::function<void(const proto::Frame&)> on_frame;  // Data, Eof, Event
+  std::function<void()> on_room;                      // there is room() again, perhaps
+  // Once, and nothing after it: without a value when the agent is lost.
+  std::function<void(const std::optional<proto::End>&)> on_end;
+};
+
 class Mux {
  public:
   static constexpr size_t kMaxClients = 256;
@@ -68,6 +77,21 @@ class Mux {
   void tell_agent(ByteView request);
   // The same, and `answered` when it has, whatever it says. Dropped with the agent's connection.
   void ask_agent(ByteView request, std::function<void()> answered);
+
+  // A stream of the sandbox's own, which counts as use of it: its number, or 0 when the agent is
+  // not there or has as many streams as it takes.
+  uint32_t open_stream(ByteView request, StreamHandlers handlers);
+  // Sends; Data within room().
+  void send(uint32_t stream, proto::FrameType type, ByteView payload = {});
+  size_t room(uint32_t stream) const;
+  // So many bytes of Data have gone on.
+  void consumed(uint32_t stream, size_t length);
+  // Cancels it; no handler is called any more.
+  void drop_stream(uint32_t stream);
+
+  // The descriptors that a client passed along with its last request.
+  std::vector<sys::Fd> take_descriptors(ClientId id);
+
   // Every open stream ends with `error`, and each client's connection once it has read that.
   void end_all(const proto::ErrorReply& error);
   // The same for what the agent does for clients alone; what the sandbox itself owes stays.
@@ -90,6 +114,12 @@ class Mux {
     bool greeted = false;
     std::map<uint32_t, ClientStream> streams;
   };
+  // Shared, so that it may be dropped inside one of its own handlers.
+  struct OwnStream {
+    StreamHandlers handlers;
+    proto::ReceiveWindow received;
+    bool dropped = false;
+  };
   // A stream of the agent's connection. It outlives its client until the agent has ended it.
   struct AgentStream {
     ClientId client = 0;  // 0: nobody listens any more
@@ -98,12 +128,16 @@ class Mux {
     proto::SendWindow from_client;   // what the client may still send
     std::function<void()> answered;  // of a request of our own
     std::string run;                 // of a command
+    std::shared_ptr<OwnStream> own;  // of a stream of our own
   };
 
   void on_client_frame(ClientId id, const proto::Frame& frame);
   void on_client_request(ClientId id, Client& client, const proto::Frame& frame);
   void forward_request(ClientId id, uint32_t stream, ClientStream& state, ByteView request);
   void on_agent_frame(const proto::Frame& frame);
+  void on_own_frame(AgentStream& stream, const proto::Frame& frame);
+  void end_own_stream(uint32_t stream, const std::optional<proto::End>& end);
+  uint32_t next_stream();
   void drop_client(ClientId id);
   void lose_agent(AgentLoss loss, std::string why);
   void end_client_stream(ClientId id, uint32_t stream, ByteView end_payload);

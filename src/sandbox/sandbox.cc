@@ -25,6 +25,7 @@
 #include "mux.h"
 #include "network.h"
 #include "policy_desk.h"
+#include "ports.h"
 #include "vsock_bridge.h"
 #include "watchdog.h"
 
@@ -148,6 +149,7 @@ class Sandbox::Impl {
   std::vector<Asker> memory_askers_;
   Mux mux_;
   PolicyDesk desk_;
+  Ports ports_;
   Watchdog watchdog_;
   VsockBridge vsock_;
   std::unique_ptr<MonitorLink> monitor_;
@@ -196,6 +198,7 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fd
               audit_.record_end(run, result);
             }}),
       desk_(loop, mux_, network_, audit_),
+      ports_(loop, mux_),
       watchdog_(loop, mux_, std::chrono::milliseconds(config_.watchdog_ms),
                 [this] {
                   kill(EndReason::Crashed, "the guest hung: its agent did not answer for " +
@@ -296,7 +299,7 @@ void Sandbox::Impl::on_request(Asker asker, ByteView request) {
     stop(*stop_request);
   } else if (verb == proto::kSandboxMemoryVerb) {
     on_memory_request(asker, request);
-  } else if (!desk_.take(asker, verb, request)) {
+  } else if (!desk_.take(asker, verb, request) && !ports_.answer(asker, request)) {
     mux_.answer(asker,
                 proto::encode_error({Kind::Unsupported, "no such request: " + printable(verb)}));
   }
@@ -370,6 +373,7 @@ void Sandbox::Impl::on_agent_ready() {
   if (const std::string authority = network_.authority(); !authority.empty())
     mux_.tell_agent(proto::TrustRequest{authority}.encode());
   watchdog_.start();
+  ports_.start();
   if (!mux_.in_use()) await_use();
   ready_ms_ = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
                                         std::chrono::steady_clock::now() - began_)
@@ -525,6 +529,7 @@ void Sandbox::Impl::finish(const SandboxEnd& end) {
   ttl_deadline_.reset();
   idle_deadline_.reset();
   control_watch_.reset();
+  ports_.close();
   mux_.end_runs();
   audit_.close();
   try {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -96,6 +97,48 @@ std::optional<Fd> accept_connection(int listener) {
   }
 }
 
+Fd listen_tcp(const IpAddress& address, uint16_t& port) {
+  const bool v4 = address.is_v4();
+  Fd fd(check(::socket(v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
+              "making a socket"));
+  const int on = 1;
+  // Connections of an earlier listener that linger in the kernel do not keep the port.
+  check(::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), "reusing a port");
+  sockaddr_storage name{};
+  socklen_t length = sizeof(sockaddr_in);
+  // The socket calls take the generic type by contract.
+  auto* generic_name = reinterpret_cast<sockaddr*>(&name);
+  auto* const v4_name = reinterpret_cast<sockaddr_in*>(&name);
+  auto* const v6_name = reinterpret_cast<sockaddr_in6*>(&name);
+  if (v4) {
+    v4_name->sin_family = AF_INET;
+    v4_name->sin_port = htons(port);
+    std::memcpy(&v4_name->sin_addr, address.bytes().data(), sizeof v4_name->sin_addr);
+  } else {
+    length = sizeof(sockaddr_in6);
+    check(::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on), "for IPv6 only");
+    v6_name->sin6_family = AF_INET6;
+    v6_name->sin6_port = htons(port);
+    std::memcpy(&v6_name->sin6_addr, address.bytes().data(), sizeof v6_name->sin6_addr);
+  }
+  const std::string place =
+      "port " + std::to_string(port) + " of " + (v4 ? address.text() : "[" + address.text() + "]");
+  // Two may bind with SO_REUSEADDR as long as neither listens: it is listen(2) that decides.
+  if (::bind(fd.get(), generic_name, length) != 0 || ::listen(fd.get(), 128) != 0) {
+    const int error = errno;
+    if (error == EADDRINUSE)
+      throw Error(Kind::Conflict, place + " is in use by another program of this host");
+    if (error == EACCES)
+      throw Error(Kind::Denied, place + " may be used by root only, as all below 1024");
+    if (error == EADDRNOTAVAIL)
+      throw Error(Kind::Invalid, address.text() + " is no address of this host");
+    throw SystemError(error, "listening on " + place);
+  }
+  check(::getsockname(fd.get(), generic_name, &length), "asking for the port");
+  port = ntohs(v4 ? v4_name->sin_port : v6_name->sin6_port);
+  return fd;
+}
+
 std::optional<size_t> send_some(int fd, ByteView data) {
   while (true) {
     const ssize_t sent = ::send(fd, data.data(), data.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -148,6 +191,39 @@ void send_message(int fd, ByteView data, std::span<const int> fds) {
     if (errno != EINTR) throw SystemError(errno, "sending a message");
 }
 
+static std::vector<Fd> passed_fds(msghdr& message) {
+  std::vector<Fd> fds;
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+       header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int passed = -1;
+      std::memcpy(&passed, CMSG_DATA(header) + i * sizeof(int), sizeof passed);
+      fds.emplace_back(passed);
+    }
+  }
+  return fds;
+}
+
+std::optional<size_t> receive_some(int fd, std::span<std::byte> space, std::vector<Fd>& passed) {
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * kMaxPassedFds)> control{};
+  iovec part{space.data(), space.size()};
+  while (true) {
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    const ssize_t got = ::recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return std::nullopt;
+    if (got < 0) throw SystemError(errno, "receiving");
+    if (auto fds = passed_fds(message); !fds.empty()) passed = std::move(fds);
+    return static_cast<size_t>(got);
+  }
+}
+
 std::optional<Message> receive_message(int fd, size_t limit) {
   Message received;
   received.data.resize(limit);
@@ -167,16 +243,7 @@ std::optional<Message> receive_message(int fd, size_t limit) {
     }
     if (errno != EINTR) throw SystemError(errno, "receiving a message");
   }
-  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
-       header = CMSG_NXTHDR(&message, header)) {
-    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-    const size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; ++i) {
-      int passed = -1;
-      std::memcpy(&passed, CMSG_DATA(header) + i * sizeof(int), sizeof passed);
-      received.fds.emplace_back(passed);
-    }
-  }
+  received.fds = passed_fds(message);
   // Descriptors that found no place (MSG_CTRUNC) are missing from `fds`; who expects them counts.
   if ((message.msg_flags & MSG_TRUNC) != 0)
     throw Error(Kind::Invalid, "a message is larger than its limit");

@@ -11,6 +11,7 @@ import statistics
 import subprocess
 import sys
 
+import egress
 import images
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -69,11 +70,12 @@ def main():
         values["start.first_kvm_run"] = first_kvm_run(1 if smoke else 41)
     if "egress.relay_vs_splice" in wanted:
         values["egress.relay_vs_splice"] = relay_vs_splice(1 if smoke else 11, 64 if smoke else 1024)
+    values.update(egress.measure(wanted, 1 if smoke else 5, smoke))
     values.update(detectors(wanted, smoke))
     of_images = [name for name in wanted if name.startswith(("oci.", "image."))]
     if of_images:
         values.update(images.measure(MVM, of_images, 1 if smoke else 3, smoke))
-    here = ("start.first_kvm_run", "egress.", "scan.", "pii.", "oci.", "image.")
+    here = ("start.first_kvm_run", "egress.", "net.", "scan.", "pii.", "oci.", "image.")
     guests = [name for name in wanted if not name.startswith(here) and not ("msb" in name and "MVM_BENCH_NO_MSB" in os.environ)]
     if guests:
         values.update(in_lab(guests, 1 if smoke else 5))

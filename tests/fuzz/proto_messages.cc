@@ -10,6 +10,7 @@
 #include "mvm/proto/copy.h"
 #include "mvm/proto/exec.h"
 #include "mvm/proto/monitor.h"
+#include "mvm/proto/ports.h"
 #include "mvm/proto/sandbox_config.h"
 
 namespace {
@@ -78,6 +79,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const ByteView rest = std::as_bytes(std::span(data + 1, size - 1));
   round_trip<ExecRequest>(rest);
   round_trip<ExecStarted>(rest);
+  round_trip<PortList>(rest);
+  round_trip<PublishRequest>(rest);
+  round_trip<UnpublishRequest>(rest);
   round_trip<ExecResult>(rest);
   round_trip<Hello>(rest);
   round_trip<AgentInfo>(rest);

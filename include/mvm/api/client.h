@@ -33,6 +33,8 @@ class Client final : public Service {
   Sandbox wait(const std::string& name, const WaitRequest& request) override;
   Sandbox start(const std::string& name, const StartRequest& request) override;
   void remove(const std::string& name, bool force) override;
+  proto::PublishedPort publish(const std::string& name, const proto::PublishedPort& port) override;
+  void unpublish(const std::string& name, const proto::PublishedPort& port) override;
   void logs(const std::string& name, bool follow, const ByteSink& sink) override;
   std::vector<Image> images() override;
   Image image(const std::string& reference) override;

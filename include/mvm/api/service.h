@@ -30,6 +30,11 @@ class Service {
   // As it is once it has ended, or after request.timeout_ms.
   virtual Sandbox wait(const std::string& name, const WaitRequest& request) = 0;
   virtual void remove(const std::string& name, bool force) = 0;
+  // The port as it is published, its number chosen when it was to be. Of a sandbox that does not
+  // run it is from the next start on.
+  virtual proto::PublishedPort publish(const std::string& name,
+                                       const proto::PublishedPort& port) = 0;
+  virtual void unpublish(const std::string& name, const proto::PublishedPort& port) = 0;
   // The console's output so far; with follow, further output until the sandbox ends.
   virtual void logs(const std::string& name, bool follow, const ByteSink& sink) = 0;
 

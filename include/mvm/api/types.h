@@ -16,6 +16,7 @@
 #include "mvm/base/error.h"
 #include "mvm/proto/end.h"
 #include "mvm/proto/network.h"
+#include "mvm/proto/ports.h"
 
 namespace mvm::api {
 
@@ -73,6 +74,7 @@ struct SandboxSpec {
   uint64_t boot_timeout_ms = 60'000;
   Limits limits;
   proto::NetworkConfig network;
+  std::vector<proto::PublishedPort> ports;
   bool operator==(const SandboxSpec&) const = default;
 };
 
@@ -135,6 +137,7 @@ struct Sandbox {
   proto::NetworkConfig network;
   // Why it runs without a network although one was asked for; empty when nothing is amiss.
   std::string network_missing;
+  std::vector<proto::PublishedPort> ports;
   bool operator==(const Sandbox&) const = default;
 };
 
@@ -273,6 +276,8 @@ unsigned http_status(Kind kind);
 std::string encode(const SandboxSpec& value);
 std::string encode(const Sandbox& value);
 std::string encode(const std::vector<Sandbox>& value);
+std::string encode(const proto::PublishedPort& value);
+std::string encode(const std::vector<proto::PublishedPort>& value);
 std::string encode(const StopRequest& value);
 std::string encode(const StartRequest& value);
 std::string encode(const WaitRequest& value);
@@ -293,6 +298,7 @@ std::string encode_error(Kind kind, std::string_view message, std::string_view h
 SandboxSpec decode_spec(std::string_view json);
 Sandbox decode_sandbox(std::string_view json);
 std::vector<Sandbox> decode_sandboxes(std::string_view json);
+proto::PublishedPort decode_port(std::string_view json);
 StopRequest decode_stop(std::string_view json);
 StartRequest decode_start(std::string_view json);
 WaitRequest decode_wait(std::string_view json);

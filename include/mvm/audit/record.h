@@ -70,6 +70,20 @@ struct LogExpired {
   std::optional<Head> log;
 };
 struct DaemonStarted {};
+// A port of the host leads to one of the sandbox, from a start of it on, or no longer.
+struct PortPublished {
+  LogId sandbox;
+  Name name;
+  IpAddress address;  // of the host
+  uint16_t port = 0;
+  uint16_t guest_port = 0;
+};
+struct PortWithdrawn {
+  LogId sandbox;
+  Name name;
+  IpAddress address;
+  uint16_t port = 0;
+};
 
 struct ExecStarted {
   RunId run;
@@ -115,9 +129,10 @@ struct QuestionAnswered {
   bool session = false;  // and of all that is equal to it
 };
 
-using Event = std::variant<SandboxCreated, SandboxStarted, SandboxEnded, SandboxRemoved,
-                           ImageImported, ImageRemoved, LogExpired, DaemonStarted, ExecStarted,
-                           ExecEnded, Egress, PolicyChanged, QuestionAnswered>;
+using Event =
+    std::variant<SandboxCreated, SandboxStarted, SandboxEnded, SandboxRemoved, ImageImported,
+                 ImageRemoved, LogExpired, DaemonStarted, PortPublished, PortWithdrawn, ExecStarted,
+                 ExecEnded, Egress, PolicyChanged, QuestionAnswered>;
 
 // ---- records of the log itself
 

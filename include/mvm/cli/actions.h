@@ -42,6 +42,7 @@ int run(Context& context, const RunOptions& options);
 int copy(Context& context, const CopyOptions& options);
 int files(Context& context, const Arguments& arguments);  // the commands `fs ...`
 int stats(Context& context, const Arguments& arguments);
+int port(Context& context, const PortOptions& options);
 
 // ---- images ----------------------------------------------------------------------------------
 int image_import(Context& context, const Arguments& arguments);

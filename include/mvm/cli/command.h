@@ -27,6 +27,7 @@ enum class Verb {
   Ps,
   Inspect,
   Stats,
+  Port,
   Down,
   Remove,
   ImageImport,

@@ -87,6 +87,16 @@ struct CopyOptions {
 };
 CopyOptions copy_options(const Arguments& arguments);
 
+struct PortOptions {
+  std::string sandbox;
+  std::vector<proto::PublishedPort> publish;
+  std::vector<proto::PublishedPort> remove;  // `guest` 0: whatever it leads to
+  bool quiet = false;
+  bool json = false;
+  bool operator==(const PortOptions&) const = default;
+};
+PortOptions port_options(const Arguments& arguments);
+
 struct DownOptions {
   std::vector<std::string> names;
   api::StopRequest request;

@@ -55,6 +55,7 @@ struct Settings {
   std::vector<std::string> allow_endpoints;
   std::vector<std::string> resolvers;
   std::vector<proto::NetworkRoute> routes;
+  std::vector<std::string> ports;  // published: proto/ports.h; of several sources they add up
   std::map<std::string, std::string> env;
   std::map<std::string, std::string> labels;
   bool operator==(const Settings&) const = default;

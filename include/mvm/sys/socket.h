@@ -1,5 +1,5 @@
 #pragma once
-// Unix sockets and descriptor passing.
+// Unix sockets and descriptor passing; listeners for TCP.
 
 #include <optional>
 #include <string>
@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #include "mvm/base/bytes.h"
+#include "mvm/base/ip.h"
 #include "mvm/sys/fd.h"
 
 namespace mvm::sys {
@@ -30,6 +31,10 @@ std::optional<Fd> connect_unix(const std::string& path, Blocking blocking = Bloc
 // non-blocking.
 std::optional<Fd> accept_connection(int listener);
 
+// Listens on `address`; port 0 is one that the kernel chooses, and `port` says which.
+// Error{Conflict} when it is taken, Error{Denied} when we may not have it.
+Fd listen_tcp(const IpAddress& address, uint16_t& port);
+
 // One send(2): a peer that is gone is EPIPE or ECONNRESET, never SIGPIPE. Never blocks, whatever
 // the descriptor's flags: nothing when there is no room.
 std::optional<size_t> send_some(int fd, ByteView data);
@@ -43,13 +48,17 @@ struct PeerCredentials {
 };
 PeerCredentials peer_credentials(int fd);
 
-// One message with descriptors (SCM_RIGHTS). At most kMaxPassedFds.
+// One message with descriptors (SCM_RIGHTS). At most kMaxPassedFds. On a stream socket they arrive
+// with the first of the bytes.
 inline constexpr size_t kMaxPassedFds = 32;
 void send_message(int fd, ByteView data, std::span<const int> fds = {});
 struct Message {
   Bytes data;
   std::vector<Fd> fds;
 };
+// A read of a stream socket: nothing when there is nothing yet, 0 at its end. Descriptors that came
+// along replace what `passed` holds; those that it has no room for are closed.
+std::optional<size_t> receive_some(int fd, std::span<std::byte> space, std::vector<Fd>& passed);
 // The next message of a SEQPACKET socket, at most `limit` bytes (a longer one is an error). Empty
 // data: peer is gone. Nothing when it would block.
 std::optional<Message> receive_message(int fd, size_t limit);

@@ -29,6 +29,7 @@ TEST(SandboxSpec, RoundTrips) {
   spec.user = "agent";
   spec.hostname = "h";
   spec.labels = {{"team", "x"}};
+  spec.ports = {{IpAddress::parse("::1").value(), 8080, 80}};
   spec.ephemeral = true;
   spec.wait = false;
   spec.boot_timeout_ms = 1;

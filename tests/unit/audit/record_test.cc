@@ -93,6 +93,8 @@ TEST(AuditRecord, OfEveryKindIsReadAsItWasWritten) {
                                      ImageRemoved{name},
                                      LogExpired{sandbox, head},
                                      DaemonStarted{},
+                                     PortPublished{sandbox, name, IpAddress(), 8080, 80},
+                                     PortWithdrawn{sandbox, name, IpAddress(), 8080},
                                      ExecStarted{RunId("run-1")},
                                      ExecEnded{RunId("run-1"), 3, {}, false},
                                      request(),

@@ -66,6 +66,15 @@ class FakeDaemon final : public api::Service {
     calls.push_back("remove " + name + (force ? " force" : ""));
     by_name.erase(name);
   }
+  proto::PublishedPort publish(const std::string& name, const proto::PublishedPort& port) override {
+    calls.push_back("publish " + name + " " + port.text());
+    proto::PublishedPort out = port;
+    if (out.host == 0) out.host = 40'000;
+    return out;
+  }
+  void unpublish(const std::string& name, const proto::PublishedPort& port) override {
+    calls.push_back("unpublish " + name + " " + port.place());
+  }
   void logs(const std::string&, bool follow, const api::ByteSink& sink) override {
     sink("\x1b[31mred\x1b[0m\n");
     if (follow) sink("more\n");
@@ -137,6 +146,7 @@ class FakeDaemon final : public api::Service {
     sandbox.disk = spec.disk;
     sandbox.kernel = spec.kernel;
     sandbox.network = spec.network;
+    sandbox.ports = spec.ports;
     sandbox.started_at = "2026-01-02T03:04:05Z";
     return sandbox;
   }
@@ -306,6 +316,45 @@ TEST_F(Actions, PsPrintsATable) {
   EXPECT_EQ(out, "db\nweb\n");
   EXPECT_EQ(run({"ps", "--json"}), 0);
   EXPECT_EQ(api::decode_sandboxes(out).size(), 1U);
+}
+
+TEST_F(Actions, PortsArePublishedListedAndTakenBack) {
+  daemon.by_name["web"] = FakeDaemon::made({});
+  EXPECT_EQ(run({"port", "web", "8080:80", "0:3000"}), 0);
+  EXPECT_THAT(daemon.calls,
+              ElementsAre("publish web 127.0.0.1:8080:80", "publish web 127.0.0.1:0:3000"));
+  EXPECT_EQ(out,
+            "127.0.0.1:8080 leads to port 80 of web\n"
+            "127.0.0.1:40000 leads to port 3000 of web\n");
+  EXPECT_EQ(err, "");
+  EXPECT_EQ(run({"port", "web", "[::]:8080:80", "--json"}), 0);
+  EXPECT_EQ(out, "[{\"address\":\"::\",\"host\":8080,\"guest\":80}]\n");
+  EXPECT_EQ(err, "mvm: [::]:8080 is open to other machines, and leads to port 80 of web\n");
+
+  daemon.by_name["web"].ports = {*proto::parse_published_port("8080:80")};
+  EXPECT_EQ(run({"port", "web"}), 0);
+  EXPECT_EQ(out, "HOST            SANDBOX\n127.0.0.1:8080  80\n");
+  daemon.calls.clear();
+  EXPECT_EQ(run({"port", "web", "--remove", "8080"}), 0);
+  EXPECT_EQ(out, "127.0.0.1:8080 is no longer web's\n");
+  EXPECT_THAT(daemon.calls, ElementsAre("unpublish web 127.0.0.1:8080"));
+  EXPECT_THAT(failure({"port", "web", "80"}), HasSubstr("PORT must be HOST:GUEST"));
+  EXPECT_THAT(failure({"port", "web", "--remove", "x"}), HasSubstr("--remove must be a port"));
+}
+
+TEST_F(Actions, UpPublishesThePortsOfFlagsAndManifestTogether) {
+  write("mvm.toml", "name = \"web\"\nports = [\"127.0.0.2:8443:443\"]\n");
+  EXPECT_EQ(run({"up", "-p", "8080:80", "--publish", "0.0.0.0:9000:9000"}), 0);
+  ASSERT_EQ(daemon.created.size(), 1U);
+  EXPECT_THAT(daemon.created[0].ports,
+              ElementsAre(*proto::parse_published_port("8080:80"),
+                          *proto::parse_published_port("0.0.0.0:9000:9000"),
+                          *proto::parse_published_port("127.0.0.2:8443:443")));
+  EXPECT_EQ(err, "mvm: 0.0.0.0:9000 is open to other machines, and leads to port 9000 of web\n");
+  EXPECT_THAT(out, HasSubstr("127.0.0.1:8080->80, 0.0.0.0:9000->9000"));
+  EXPECT_EQ(run({"ps"}), 0);
+  EXPECT_THAT(out, HasSubstr("PORTS\n"));
+  EXPECT_THAT(failure({"up", "other", "-p", "80"}), HasSubstr("--publish must be HOST:GUEST"));
 }
 
 TEST_F(Actions, PsFiltersByLabel) {

@@ -20,6 +20,7 @@
 #include "mvm/audit/reader.h"
 #include "mvm/audit/verify.h"
 #include "mvm/image/import.h"
+#include "mvm/proto/frame.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
@@ -511,6 +512,138 @@ TEST_F(DaemonTest, RestartedDaemonAdoptsWhatRunsAndSeesItsEnd) {
   EXPECT_EQ(client()->stop("web", {}).end, (api::End{EndReason::Stopped, ""}));
 }
 
+// ---- published ports
+
+static proto::PublishedPort loopback_port(uint16_t host, uint16_t guest) {
+  proto::PublishedPort port;
+  port.host = host;
+  port.guest = guest;
+  return port;
+}
+
+// Whether somebody listens there.
+static bool answers(const proto::PublishedPort& port) {
+  uint16_t number = port.host;
+  try {
+    sys::listen_tcp(port.address, number);
+    return false;
+  } catch (const Error& error) {
+    return error.kind() == Kind::Conflict;
+  }
+}
+
+TEST_F(DaemonTest, PublishedPortIsTheSandboxsAndOutlivesTheDaemon) {
+  start();
+  auto asked = spec("web");
+  asked.ports = {loopback_port(0, 80)};
+  const auto made = client()->create(asked);
+  ASSERT_EQ(made.ports.size(), 1U);
+  ASSERT_NE(made.ports[0].host, 0);
+  const auto later = client()->publish("web", loopback_port(0, 3000));
+  EXPECT_TRUE(answers(made.ports[0]));
+  EXPECT_TRUE(answers(later));
+  const std::vector<proto::PublishedPort> both{made.ports[0], later};
+  EXPECT_EQ(client()->sandbox("web").ports, both);
+
+  daemon_.reset();
+  EXPECT_TRUE(answers(later));
+  start();
+  EXPECT_EQ(client()->sandbox("web").ports, both);
+  client()->unpublish("web", later);
+  EXPECT_TRUE(eventually([&] { return !answers(later); }));
+  EXPECT_EQ(client()->sandbox("web").ports.size(), 1U);
+  EXPECT_EQ(error_of([&] { client()->unpublish("web", later); }).kind(), Kind::NotFound);
+
+  // It ends with the sandbox, and is there again at the next start under the same number.
+  client()->stop("web", {});
+  EXPECT_TRUE(eventually([&] { return !answers(made.ports[0]); }));
+  EXPECT_EQ(client()->start("web", {}).ports, made.ports);
+  EXPECT_TRUE(answers(made.ports[0]));
+}
+
+TEST_F(DaemonTest, PortThatIsTakenIsOneClearErrorAndNothingIsLeft) {
+  start();
+  proto::PublishedPort taken = loopback_port(0, 80);
+  const sys::Fd holder = sys::listen_tcp(taken.address, taken.host);
+  auto asked = spec("web");
+  asked.ports = {taken};
+  const Error refused = error_of([&] { client()->create(asked); });
+  EXPECT_EQ(refused.kind(), Kind::Conflict);
+  EXPECT_EQ(refused.message(), "starting sandbox web: port " + std::to_string(taken.host) +
+                                   " of 127.0.0.1 is in use by another program of this host");
+  EXPECT_TRUE(client()->sandboxes(true).empty());
+
+  client()->create(spec("web"));
+  EXPECT_EQ(error_of([&] { client()->publish("web", taken); }).kind(), Kind::Conflict);
+  EXPECT_TRUE(client()->sandbox("web").ports.empty());
+  // Between sandboxes, and of one sandbox twice.
+  const auto mine = client()->publish("web", loopback_port(0, 80));
+  client()->create(spec("other"));
+  EXPECT_EQ(error_of([&] { client()->publish("other", mine); }).kind(), Kind::Conflict);
+  EXPECT_EQ(error_of([&] { client()->publish("web", mine); }).message(),
+            mine.place() + " leads to port 80 of sandbox web already");
+}
+
+TEST_F(DaemonTest, PortsOfASandboxThatDoesNotRunWaitForItsStart) {
+  start();
+  client()->create(spec("web"));
+  client()->stop("web", {});
+  EXPECT_EQ(client()->publish("web", loopback_port(0, 80)), loopback_port(0, 80));
+  restart();
+  const auto started = client()->start("web", {});
+  ASSERT_EQ(started.ports.size(), 1U);
+  EXPECT_TRUE(answers(started.ports[0]));
+}
+
+TEST_F(DaemonTest, PortThatTheSandboxDoesNotTakeIsNotPublished) {
+  start();
+  client()->create(spec("web", "portless"));
+  EXPECT_NE(error_of([&] { client()->publish("web", loopback_port(0, 80)); })
+                .message()
+                .find("no ports here"),
+            std::string::npos);
+  EXPECT_TRUE(client()->sandbox("web").ports.empty());
+}
+
+TEST_F(DaemonTest, FailedStartOfASandboxWithPortsTellsWhy) {
+  start();
+  auto asked = spec("web", "failed");
+  asked.ports = {loopback_port(0, 80)};
+  EXPECT_NE(error_of([&] { client()->create(asked); }).message().find("the host has no KVM"),
+            std::string::npos);
+}
+
+TEST_F(DaemonTest, NumberOfPublishedPortsIsBounded) {
+  start();
+  client()->create(spec("web"));
+  for (size_t i = 0; i < proto::kMaxPublishedPorts; ++i)
+    client()->publish("web", loopback_port(0, 80));
+  EXPECT_EQ(error_of([&] { client()->publish("web", loopback_port(0, 80)); }).kind(),
+            Kind::Exhausted);
+  auto asked = spec("more");
+  asked.ports.assign(proto::kMaxPublishedPorts + 1, loopback_port(0, 80));
+  EXPECT_EQ(error_of([&] { client()->create(asked); }).kind(), Kind::Invalid);
+}
+
+// A daemon that was killed between the record and the socket.
+TEST_F(DaemonTest, RestartedDaemonPublishesWhatIsRecordedAndNotThere) {
+  start();
+  client()->create(spec("web"));
+  const auto port = client()->publish("web", loopback_port(0, 80));
+  daemon_.reset();
+  const auto control = sys::connect_unix(paths_.control_socket("web"));
+  ASSERT_TRUE(control);
+  Bytes out;
+  proto::append_frame(out, 1, proto::FrameType::Request, proto::UnpublishRequest{port}.encode());
+  sys::write_all(control->get(), out);
+  EXPECT_TRUE(eventually([&] { return !answers(port); }));
+  start();
+  EXPECT_TRUE(answers(port));
+  ASSERT_TRUE(client()->version().last_repair);
+  EXPECT_EQ(client()->version().last_repair->actions,
+            (std::vector<std::string>{"published " + port.text() + " of sandbox web"}));
+}
+
 TEST_F(DaemonTest, RestartedDaemonFindsHowSandboxesEndedMeanwhile) {
   start();
   const auto crashed = client()->create(spec("crashed"));
@@ -712,6 +845,31 @@ TEST_F(DaemonTest, RecordsTheLifeOfASandboxAndKeepsItsLog) {
   EXPECT_TRUE(verdict.ok());
   EXPECT_TRUE(verdict.closed);
   EXPECT_EQ(verdict.head, *end);
+  EXPECT_TRUE(checked(paths_, "daemon").ok());
+}
+
+TEST_F(DaemonTest, RecordsWhichPortsLeadIntoASandbox) {
+  start();
+  auto asked = spec("web");
+  asked.ports = {loopback_port(0, 80)};
+  const auto made = client()->create(asked);
+  const auto added = client()->publish("web", loopback_port(0, 81));
+  client()->unpublish("web", added);
+  client()->create(spec("other", "portless"));
+  error_of([&] { client()->publish("other", loopback_port(0, 80)); });
+  EXPECT_EQ(recorded(paths_, made.id),
+            (std::vector<std::string>{"created", "started", "port_published", "port_published",
+                                      "port_withdrawn"}));
+  EXPECT_EQ(recorded(paths_, client()->sandbox("other").id),
+            (std::vector<std::string>{"created", "started", "port_published", "port_withdrawn"}));
+  std::string first;
+  audit::for_each_record(
+      paths_.audit_log("daemon"), [&](std::string_view, const audit::Line& line) {
+        if (line.kind == "port_published" && first.empty())
+          first = std::string(line.field("address")) + " " + std::to_string(line.number("port")) +
+                  " " + std::to_string(line.number("guest_port"));
+      });
+  EXPECT_EQ(first, "127.0.0.1 " + std::to_string(made.ports[0].host) + " 80");
   EXPECT_TRUE(checked(paths_, "daemon").ok());
 }
 

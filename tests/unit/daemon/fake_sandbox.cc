@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "mvm/proto/control.h"
+#include "mvm/proto/ports.h"
 #include "mvm/proto/sandbox_config.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
@@ -24,6 +25,7 @@ namespace {
 struct Client {
   sys::Fd fd;
   proto::FrameDecoder decoder;
+  std::vector<sys::Fd> passed;
 };
 
 class FakeSandbox {
@@ -57,7 +59,7 @@ class FakeSandbox {
         if (ended_) return 0;
       }
       if (entries[0].revents != 0)
-        clients_.push_back({*sys::accept_connection(fd(proto::SandboxFd::Control)), {}});
+        clients_.push_back({*sys::accept_connection(fd(proto::SandboxFd::Control)), {}, {}});
     }
   }
 
@@ -106,6 +108,26 @@ class FakeSandbox {
       if (config_.ttl_ms != 0) status.ttl_left_ms = config_.ttl_ms / 2;
       if (config_.idle_timeout_ms != 0) status.idle_left_ms = config_.idle_timeout_ms / 4;
       answer(client, stream, proto::encode_ok(status.encode()));
+    } else if (verb == proto::kSandboxPortsVerb) {
+      answer(client, stream, proto::encode_ok(published_.encode()));
+    } else if (verb == proto::kSandboxPublishVerb) {
+      if (manner_ == "portless")
+        return answer(client, stream, proto::encode_error({Kind::Internal, "no ports here"}));
+      const auto asked = proto::PublishRequest::decode(payload);
+      // Whoever connects finds somebody: it is the sandbox's listener, not the daemon's.
+      for (const auto& port : asked->ports) published_.ports.push_back(port);
+      for (sys::Fd& listener : client.passed) listeners_.push_back(std::move(listener));
+      client.passed.clear();
+      answer(client, stream, proto::encode_ok());
+    } else if (verb == proto::kSandboxUnpublishVerb) {
+      const auto asked = proto::UnpublishRequest::decode(payload);
+      for (size_t i = 0; i < published_.ports.size(); ++i) {
+        if (published_.ports[i].place() != asked->port.place()) continue;
+        published_.ports.erase(published_.ports.begin() + static_cast<ptrdiff_t>(i));
+        listeners_.erase(listeners_.begin() + static_cast<ptrdiff_t>(i));
+        return answer(client, stream, proto::encode_ok());
+      }
+      answer(client, stream, proto::encode_error({Kind::NotFound, "none"}));
     } else if (verb == proto::kSandboxStopVerb && manner_ != "stubborn") {
       const auto asked = proto::StopRequest::decode(payload);
       console("bye\n");
@@ -118,7 +140,7 @@ class FakeSandbox {
 
   // False when the client has gone.
   bool serve(Client& client) {
-    const auto got = sys::read_some(client.fd.get(), client.decoder.space());
+    const auto got = sys::receive_some(client.fd.get(), client.decoder.space(), client.passed);
     if (got && *got == 0) return false;
     client.decoder.commit(got.value_or(0));
     while (const auto frame = client.decoder.next())
@@ -130,6 +152,8 @@ class FakeSandbox {
   std::vector<sys::Fd> fds_;
   std::string manner_;
   std::list<Client> clients_;
+  proto::PortList published_;
+  std::vector<sys::Fd> listeners_;
   bool ended_ = false;
 };
 

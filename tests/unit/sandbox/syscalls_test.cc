@@ -2,6 +2,8 @@
 // that is not, ends the process.
 #include "../../../src/sandbox/syscalls.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include "../../support/forbidden_calls.h"
@@ -21,6 +23,22 @@ TEST(SandboxSyscalls, OnlyANetworkTakesSocketsToOtherMachines) {
   test::expect_survived(sandbox_syscalls(true), "AF_INET6", dial(AF_INET6));
   test::expect_killed(sandbox_syscalls(true), "AF_PACKET", dial(AF_PACKET));
   test::expect_killed(sandbox_syscalls(true), "AF_NETLINK", dial(AF_NETLINK));
+}
+
+TEST(SandboxSyscalls, PublishedPortsNeedNoNetwork) {
+  test::expect_survived(sandbox_syscalls(false), "what a connection is treated with", [] {
+    const int on = 1;
+    const linger at_once{1, 0};
+    int value = 0;
+    socklen_t size = sizeof value;
+    ::accept4(-1, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    ::getsockopt(-1, SOL_SOCKET, SO_ACCEPTCONN, &value, &size);
+    ::setsockopt(-1, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    ::setsockopt(-1, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    ::shutdown(-1, SHUT_WR);
+  });
+  test::expect_killed(sandbox_syscalls(false), "listen", [] { ::listen(-1, 1); });
+  test::expect_killed(sandbox_syscalls(true), "bind", [] { ::bind(-1, nullptr, 0); });
 }
 
 TEST(SandboxSyscalls, FilesAreOpenedOnlyAnew) {

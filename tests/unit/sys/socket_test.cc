@@ -76,4 +76,58 @@ TEST(Socket, ReachesPathsLongerThanASocketAddress) {
   EXPECT_EQ(peer_credentials(server->get()).uid, ::getuid());
 }
 
+TEST(Socket, StreamDescriptorsArriveWithTheFirstOfTheirBytes) {
+  auto [a, b] = socket_pair(SocketType::Stream);
+  const Fd file = memory_file("passed", 3);
+  write_all(file.get(), as_bytes("abc"));
+  write_all(a.get(), as_bytes("before"));
+  const std::array<int, 2> fds = {file.get(), file.get()};
+  send_message(a.get(), as_bytes("hello"), fds);
+  std::string text;
+  std::vector<Fd> passed;
+  std::array<std::byte, 100> space{};
+  while (text.size() < 11) {
+    const auto got = receive_some(b.get(), space, passed);
+    ASSERT_TRUE(got && *got > 0);
+    text += as_text(ByteView(space).first(*got));
+    if (text.find('h') != text.npos) {
+      ASSERT_EQ(passed.size(), 2U);
+    }
+  }
+  EXPECT_EQ(text, "beforehello");
+  std::array<std::byte, 3> content{};
+  EXPECT_TRUE(pread_exact(passed[1].get(), content, 0));
+  EXPECT_EQ(::fcntl(passed[0].get(), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+  // What carries none leaves them alone.
+  write_all(a.get(), as_bytes("x"));
+  EXPECT_EQ(receive_some(b.get(), space, passed), 1U);
+  EXPECT_EQ(passed.size(), 2U);
+  set_nonblocking(b.get());
+  EXPECT_FALSE(receive_some(b.get(), space, passed));
+  a.reset();
+  EXPECT_EQ(receive_some(b.get(), space, passed), 0U);
+}
+
+TEST(Socket, ListensOnAPortThatItChoosesOrIsTold) {
+  for (const char* address : {"127.0.0.1", "::1"}) {
+    const IpAddress loopback = IpAddress::parse(address).value();
+    uint16_t port = 0;
+    std::optional<Fd> first = listen_tcp(loopback, port);
+    ASSERT_NE(port, 0);
+    uint16_t same = port;
+    try {
+      listen_tcp(loopback, same);
+      ADD_FAILURE() << "it is taken";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), Kind::Conflict);
+      EXPECT_NE(error.message().find("port " + std::to_string(port)), std::string::npos);
+      EXPECT_NE(error.message().find("in use by another program"), std::string::npos);
+    }
+    first.reset();
+    EXPECT_TRUE(listen_tcp(loopback, same));
+  }
+  uint16_t port = 0;
+  EXPECT_THROW(listen_tcp(IpAddress::parse("192.0.2.77").value(), port), Error);
+}
+
 }

@@ -1,0 +1,400 @@
+// Programs as people use them, in the guest's place (tests/unit/egress/rig.h), through the proxy to
+// servers on the test's Internet: with the environment and the bundle of certificates that the
+// agent gives commands in a sandbox. Each does what it is for, and is told in its own words what a
+// rule refuses.
+#include <fstream>
+
+#include <gmock/gmock.h>
+
+#include "mvm/crypto/trust.h"
+#include "mvm/sys/file.h"
+
+#include "../unit/egress/rig.h"
+#include "trust.h"
+
+namespace mvm::egress {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr const char* kFiles = "93.184.216.34";
+constexpr const char* kGit = "93.184.216.35";
+constexpr const char* kApp = "93.184.216.36";
+
+// Where the distribution's own programs are found, and nothing of the user's.
+constexpr const char* kPath = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
+
+constexpr const char* kNginx = R"(
+daemon off; worker_processes 1; pid DIR/nginx.pid; error_log DIR/nginx.err;
+events { worker_connections 64; }
+http {
+  access_log off; default_type application/octet-stream; types { application/json json; text/html html; }
+  client_body_temp_path DIR/t1; proxy_temp_path DIR/t2; fastcgi_temp_path DIR/t3; uwsgi_temp_path DIR/t4;
+  scgi_temp_path DIR/t5;
+  server {
+    listen 93.184.216.34:443 ssl; root DIR/www; index index.html index.json;
+    ssl_certificate DIR/files.example.pem; ssl_certificate_key DIR/files.example.pem.key;
+  }
+}
+)";
+
+// Git's own server behind TLS, as a web server runs it.
+constexpr const char* kGitServer = R"(
+import http.server, os, ssl, subprocess, sys
+class H(http.server.BaseHTTPRequestHandler):
+  protocol_version = 'HTTP/1.1'
+  def log_message(self, *a): pass
+  def body(self):
+    if self.headers.get('Transfer-Encoding') != 'chunked':
+      return self.rfile.read(int(self.headers.get('Content-Length', 0)))
+    out = b''
+    while (n := int(self.rfile.readline().split(b';')[0], 16)):
+      out += self.rfile.read(n); self.rfile.readline()
+    self.rfile.readline()
+    return out
+  def do_GET(self):
+    path, _, query = self.path.partition('?')
+    env = dict(os.environ, GIT_PROJECT_ROOT=sys.argv[3], GIT_HTTP_EXPORT_ALL='1', PATH_INFO=path, QUERY_STRING=query,
+               REQUEST_METHOD=self.command, CONTENT_TYPE=self.headers.get('Content-Type', ''), REMOTE_USER='t', REMOTE_ADDR='x',
+               HTTP_CONTENT_ENCODING=self.headers.get('Content-Encoding', ''), GIT_PROTOCOL=self.headers.get('Git-Protocol', ''))
+    out = subprocess.run(['git', 'http-backend'], input=self.body(), env=env, capture_output=True).stdout
+    head, _, body = out.partition(b'\r\n\r\n')
+    fields = [line.split(': ', 1) for line in head.decode().split('\r\n')]
+    self.send_response(next((int(v.split()[0]) for k, v in fields if k == 'Status'), 200))
+    for k, v in fields:
+      if k != 'Status': self.send_header(k, v)
+    self.send_header('Content-Length', str(len(body))); self.end_headers(); self.wfile.write(body)
+  do_POST = do_GET
+s = http.server.ThreadingHTTPServer((sys.argv[1], 443), H)
+c = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); c.load_cert_chain(sys.argv[2], sys.argv[2] + '.key')
+s.socket = c.wrap_socket(s.socket, server_side=True, do_handshake_on_connect=False)
+s.serve_forever()
+)";
+
+// Answers with what it was asked; says a body's hash; echoes over a WebSocket at /ws.
+constexpr const char* kNodeServer = R"(
+const fs = require('fs'), https = require('https'), crypto = require('crypto'), ws = require('ws')
+const [address, certificate] = process.argv.slice(1)
+const server = https.createServer({cert: fs.readFileSync(certificate), key: fs.readFileSync(certificate + '.key')}, (q, r) => {
+  const hash = crypto.createHash('sha256')
+  q.on('data', piece => hash.update(piece))
+  q.on('end', () => {
+    r.writeHead(200, {'content-type': 'application/json'})
+    r.write(JSON.stringify({method: q.method, url: q.url, hash: hash.digest('hex')}))
+    r.end()
+  })
+})
+new ws.WebSocketServer({server, path: '/v1/ws'}).on('connection', s => s.on('message', (m, binary) => s.send(m, {binary})))
+server.listen(443, address)
+)";
+
+// A mebibyte of zeros.
+constexpr const char* kMebibyteHash =
+    "30e14955ebf1352266dc2ff8067e68104607e750abb9d3b36582b8af909fcb58";
+
+class Clients : public EgressTest {
+ protected:
+  void SetUp() override {
+    EgressTest::SetUp();
+    if (IsSkipped()) return;
+    int at = 0;
+    for (const char* host : {"files.example", "git.example", "app.example"}) {
+      const std::string address = "93.184.216." + std::to_string(34 + at++);
+      own_address(address);
+      resolver_.add(host, address);
+      certificates_ += sys::read_text_file(certificate(host), 1 << 20);
+    }
+    settings_.trust = crypto::TrustStore::from_pem(certificates_, "the test's servers");
+  }
+
+  // As in a sandbox: the image's bundle, the agent's additions to it, and its variables.
+  void start() {
+    start_proxy();
+    const std::string root = directory() + "/image";
+    sys::make_directories(root + "/etc/ssl/certs", 0755);
+    sys::make_directories(directory() + "/home", 0755);
+    write(root + "/etc/ssl/certs/ca-certificates.crt", "");
+    const auto variables = guest::trust_authority(proxy_->authority_pem(), root);
+    // The bundle is where the system's own is, for programs that know no variable.
+    prefix_ = {"unshare", "-m", "sh", "-ec", R"(
+      mount --bind "$0" /etc/ssl/certs/ca-certificates.crt; exec "$@")", root + "/etc/ssl/certs/ca-certificates.crt"};
+    prefix_.insert(prefix_.end(), {"env", "-i", kPath, "HOME=" + directory() + "/home", "LANG=C",
+                                   "NODE_PATH=/usr/share/nodejs", "GIT_TERMINAL_PROMPT=0"});
+    for (const auto& [name, value] : variables) prefix_.push_back(name + "=" + value);
+  }
+  Program::Exit run(const std::vector<std::string>& words) {
+    std::vector<std::string> argv = prefix_;
+    argv.insert(argv.end(), words.begin(), words.end());
+    return guest(argv);
+  }
+  Program::Exit sh(const std::string& script) { return run({"sh", "-ec", script, directory()}); }
+
+  void write(const std::string& path, const std::string& text) const {
+    sys::make_directories(path.substr(0, path.rfind('/')), 0755);
+    std::ofstream(path) << text;
+  }
+  // Does something on the test's own side.
+  void prepare(const std::string& script) {
+    Program program(loop_, {"sh", "-ec", "cd \"$0\"; export HOME=\"$0\"; " + script, directory()},
+                    -1, "");
+    program.end_input();
+    ASSERT_TRUE(eventually([&] { return program.ended(); }));
+    ASSERT_EQ(program.exit().code, 0) << program.exit().err;
+  }
+  // Whether a program is here; those that nobody has are no failure.
+  bool has(const std::string& test) const {
+    return std::system(("{ " + test + "; } >/dev/null 2>&1").c_str()) == 0;  // NOLINT
+  }
+
+  void serve_files() {
+    std::string text = kNginx;
+    for (size_t at = 0; (at = text.find("DIR", at)) != text.npos;) text.replace(at, 3, directory());
+    file("nginx.conf", text);
+    // As a user that is not root: as root it would become another, which needs more rights.
+    serve({"sh", "-ec", R"(
+      echo 0 >/proc/sys/net/ipv4/ip_unprivileged_port_start
+      exec unshare --user --map-user=1000 --map-group=1000 nginx -c "$0")",
+           directory() + "/nginx.conf"},
+          {ip(kFiles), 443});
+  }
+  void serve_app() {
+    serve({"env", "NODE_PATH=/usr/share/nodejs", "node", "-e", kNodeServer, kApp,
+           directory() + "/app.example.pem"},
+          {ip(kApp), 443});
+  }
+
+ private:
+  std::string certificates_;
+  std::vector<std::string> prefix_;
+};
+
+#define NEEDS(test) \
+  if (!has(test)) GTEST_SKIP() << "not here: " << (test)
+
+TEST_F(Clients, CurlAndWgetWithoutAnOption) {
+  NEEDS("command -v nginx");
+  prepare("mkdir www; echo hello >www/a; dd if=/dev/zero of=www/big bs=1M count=8 2>/dev/null");
+  serve_files();
+  allow_endpoint("GET https://files.example/a");
+  allow_endpoint("GET https://files.example/big");
+  start();
+  const auto fine = run({"curl", "-sS", "https://files.example/a", "https://files.example/big",
+                         "-w", "%{http_code} %{size_download} %{num_connects}\n", "-o", "/dev/null",
+                         "-o", "/dev/null"});
+  EXPECT_EQ(fine.out, "200 6 1\n200 8388608 0\n") << fine.err;
+  const auto refused = run({"curl", "-sS", "https://files.example/b", "-w", "%{http_code}"});
+  EXPECT_THAT(refused.out,
+              AllOf(HasSubstr("policy_denied"), HasSubstr("files.example"), HasSubstr("403")));
+  // The certificate is believed because the authority is, and that only.
+  const auto stranger = run(
+      {"curl", "-sS", "--cacert", directory() + "/files.example.pem", "https://files.example/a"});
+  EXPECT_EQ(stranger.code, 60) << stranger.err;
+}
+
+constexpr const char* kPython = R"(
+import hashlib, json, sys, urllib.request, urllib.error
+base = 'https://app.example/v1'
+body = bytes(1 << 20)
+def tell(name, value): print(name, json.dumps(value, sort_keys=True), flush=True)
+def refused(name, status, text): tell(name + ' refused', [status, json.loads(text)['error']['reason']])
+tell('urllib', json.load(urllib.request.urlopen(base + '/a')))
+tell('urllib post', json.load(urllib.request.urlopen(urllib.request.Request(base + '/p', data=body))))
+try: urllib.request.urlopen('https://app.example/other')
+except urllib.error.HTTPError as e: refused('urllib', e.code, e.read())
+if 'more' in sys.argv:
+  import requests, asyncio, aiohttp, ssl
+  with requests.Session() as s:
+    tell('requests', s.get(base + '/a').json())
+    tell('requests chunked', s.post(base + '/p', data=iter([body[:1000], body[1000:]])).json())
+    r = s.get('https://app.example/other'); refused('requests', r.status_code, r.text)
+  async def later():
+    async with aiohttp.ClientSession() as s:
+      answers = await asyncio.gather(*[s.get(base + '/a%d' % i) for i in range(20)])
+      tell('aiohttp', sorted([(await a.json())['url'] for a in answers])[-1])
+      async with s.get('https://app.example/other') as a: refused('aiohttp', a.status, await a.text())
+      async with s.ws_connect(base + '/ws') as w:
+        await w.send_str('over'); tell('aiohttp ws', (await w.receive()).data)
+  asyncio.run(later())
+)";
+
+TEST_F(Clients, PythonWithItsThreeWays) {
+  NEEDS("node -e 'require(\"/usr/share/nodejs/ws\")'");
+  serve_app();
+  allow_endpoint("* https://app.example/v1/**");
+  start();
+  const bool more = has("/usr/bin/python3 -c 'import requests, aiohttp'");
+  const auto done = run({"python3", "-c", kPython, more ? "more" : "plain"});
+  EXPECT_EQ(done.code, 0) << done.err;
+  const auto line = [](const std::string& name, const std::string& method, const std::string& url,
+                       const std::string& hash) {
+    return name + R"( {"hash": ")" + hash + R"(", "method": ")" + method + R"(", "url": ")" + url +
+           "\"}\n";
+  };
+  constexpr const char* kNothing =
+      "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+  EXPECT_THAT(done.out, AllOf(HasSubstr(line("urllib", "GET", "/v1/a", kNothing)),
+                              HasSubstr(line("urllib post", "POST", "/v1/p", kMebibyteHash)),
+                              HasSubstr("urllib refused [403, \"policy_denied\"]\n")));
+  if (!more) GTEST_SKIP() << "not here: python3-requests, python3-aiohttp";
+  EXPECT_THAT(done.out, AllOf(HasSubstr(line("requests", "GET", "/v1/a", kNothing)),
+                              HasSubstr(line("requests chunked", "POST", "/v1/p", kMebibyteHash)),
+                              HasSubstr("requests refused [403, \"policy_denied\"]\n"),
+                              HasSubstr("aiohttp \"/v1/a9\"\n"),
+                              HasSubstr("aiohttp refused [403, \"policy_denied\"]\n"),
+                              HasSubstr("aiohttp ws \"over\"\n")));
+}
+
+constexpr const char* kNode = R"(
+const https = require('https'), ws = require('ws')
+const base = 'https://app.example/v1', body = Buffer.alloc(1 << 20)
+const tell = (name, value) => console.log(name, JSON.stringify(value))
+const get = (url, options) => new Promise((good, bad) => https.request(url, options, r => {
+  let text = ''; r.on('data', d => text += d); r.on('end', () => good([r.statusCode, text]))
+}).on('error', bad).end(options.body))
+;(async () => {
+  tell('fetch', await (await fetch(base + '/a')).json())
+  tell('fetch post', (await (await fetch(base + '/p', {method: 'POST', body})).json()).hash)
+  const stream = new ReadableStream({start(c) { c.enqueue(body.subarray(0, 5)); c.enqueue(body.subarray(5)); c.close() }})
+  tell('fetch stream', (await (await fetch(base + '/p', {method: 'POST', body: stream, duplex: 'half'})).json()).hash)
+  const no = await fetch('https://app.example/other'); tell('fetch refused', [no.status, (await no.json()).error.reason])
+  const agent = new https.Agent({keepAlive: true})
+  for (const i of [1, 2]) tell('https ' + i, (await get(base + '/' + i, {agent}))[0])
+  const [status, text] = await get('https://app.example/other', {agent}); tell('https refused', [status, JSON.parse(text).error.reason])
+  const socket = new ws(base.replace('https', 'wss') + '/ws')
+  await new Promise((good, bad) => {
+    socket.on('error', bad)
+    socket.on('open', () => { socket.send('one'); socket.send(body) })
+    socket.on('message', (m, binary) => { tell('ws', binary ? m.length : m.toString()); if (binary) socket.close(1000, 'done') })
+    socket.on('close', (code, why) => { tell('ws close', [code, why.toString()]); good() })
+  })
+  await new Promise(good => new ws('wss://app.example/other').on('error', e => { tell('ws refused', e.message); good() }))
+  agent.destroy()
+})().catch(e => { console.error(e); process.exit(1) })
+)";
+
+TEST_F(Clients, NodeWithFetchHttpsAndWebSockets) {
+  NEEDS("node -e 'require(\"/usr/share/nodejs/ws\"); fetch'");
+  serve_app();
+  allow_endpoint("* https://app.example/v1/**");
+  start();
+  const auto done = run({"node", "-e", kNode});
+  EXPECT_EQ(done.code, 0) << done.err;
+  const std::string hash = std::string("\"") + kMebibyteHash + "\"\n";
+  EXPECT_THAT(done.out, AllOf(HasSubstr(R"("method":"GET","url":"/v1/a")"),
+                              HasSubstr("fetch post " + hash), HasSubstr("fetch stream " + hash),
+                              HasSubstr("fetch refused [403,\"policy_denied\"]\n"),
+                              HasSubstr("https 1 200\nhttps 2 200\n"),
+                              HasSubstr("https refused [403,\"policy_denied\"]\n")));
+  EXPECT_THAT(done.out, AllOf(HasSubstr("ws \"one\"\nws 1048576\nws close [1000,\"done\"]\n"),
+                              HasSubstr("ws refused \"Unexpected server response: 403\"\n")));
+}
+
+TEST_F(Clients, GitClonesAndIsToldThatItMayNotPush) {
+  NEEDS("command -v git && test -x /usr/lib/git-core/git-http-backend");
+  prepare(R"(
+    export GIT_AUTHOR_NAME=t GIT_AUTHOR_EMAIL=t@t GIT_COMMITTER_NAME=t GIT_COMMITTER_EMAIL=t@t
+    git init -q -b main work; cd work; dd if=/dev/urandom of=big bs=1M count=2 2>/dev/null; echo one >a
+    git add .; git commit -qm one; git clone -q --bare . ../srv/repo.git
+    git -C ../srv/repo.git config http.receivepack true)");
+  serve({"python3", "-u", "-c", kGitServer, kGit, directory() + "/git.example.pem",
+         directory() + "/srv"},
+        {ip(kGit), 443});
+  allow_endpoint("GET https://git.example/repo.git/**");
+  allow_endpoint("POST https://git.example/repo.git/git-upload-pack");
+  start();
+  const auto cloned = sh(R"(
+    git clone -q https://git.example/repo.git "$0/clone"; cmp "$0/work/big" "$0/clone/big"
+    cd "$0/clone"; git fetch -q; git config user.name t; git config user.email t@t; echo two >a
+    git commit -qam two; if git push -q 2>"$0/push"; then exit 9; fi; cat "$0/push")");
+  EXPECT_EQ(cloned.code, 0) << cloned.out << cloned.err;
+  EXPECT_THAT(cloned.out, HasSubstr("403"));
+  prepare("test \"$(git -C srv/repo.git log --oneline | wc -l)\" = 1");
+}
+
+TEST_F(Clients, AptInstallsFromARepositoryThatARuleNames) {
+  NEEDS("command -v nginx && command -v apt-get && command -v dpkg-deb");
+  prepare(R"(
+    mkdir -p www/deb tiny/DEBIAN www/other; printf 'Package: tiny\nVersion: 1.0\nArchitecture: all\nMaintainer: t <t@t>\nDescription: t\n' >tiny/DEBIAN/control
+    dpkg-deb --build tiny www/deb/tiny_1.0_all.deb >/dev/null
+    cd www/deb; size=$(stat -c %s tiny_1.0_all.deb); sum=$(sha256sum tiny_1.0_all.deb | cut -d' ' -f1); list=dists/stable/main/binary-amd64; mkdir -p $list
+    { cat ../../tiny/DEBIAN/control; printf 'Filename: tiny_1.0_all.deb\nSize: %s\nSHA256: %s\n' $size $sum; } >$list/Packages
+    mkdir -p ../../apt/etc ../../apt/lists/partial ../../apt/cache/archives/partial; : >../../apt/status
+    echo 'deb [trusted=yes] https://files.example/deb stable main' >../../apt/etc/sources.list)");
+  serve_files();
+  allow_endpoint("GET https://files.example/deb/**");
+  start();
+  const std::string apt =
+      R"(apt="apt-get -q -o APT::Sandbox::User=root -o Dir::Etc=$0/apt/etc -o Dir::Etc::parts=/nowhere
+      -o Dir::State::lists=$0/apt/lists -o Dir::State::status=$0/apt/status -o Dir::Cache=$0/apt/cache
+      -o APT::Architecture=amd64 -o Debug::NoLocking=1 -o Acquire::Retries=0"; )";
+  const auto fine = sh(
+      apt +
+      "cd \"$0\"; $apt update; $apt download tiny; cmp tiny_1.0_all.deb www/deb/tiny_1.0_all.deb");
+  EXPECT_EQ(fine.code, 0) << fine.out << fine.err;
+  const auto refused = sh(apt +
+                          "echo 'deb [trusted=yes] https://files.example/other stable main' "
+                          ">\"$0/apt/etc/sources.list\"; "
+                          "$apt update -o APT::Update::Error-Mode=any");
+  EXPECT_NE(refused.code, 0);
+  EXPECT_THAT(refused.out + refused.err, HasSubstr("403"));
+}
+
+TEST_F(Clients, PipDownloadsFromAnIndexThatARuleNames) {
+  NEEDS("command -v nginx && /usr/bin/python3 -m pip --version");
+  prepare(R"(
+    mkdir -p www/simple/tiny www/files
+    python3 - <<'END'
+import zipfile
+with zipfile.ZipFile('www/files/tiny-1.0-py3-none-any.whl', 'w') as z:
+  z.writestr('tiny.py', 'answer = 42\n')
+  z.writestr('tiny-1.0.dist-info/METADATA', 'Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n')
+  z.writestr('tiny-1.0.dist-info/WHEEL', 'Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n')
+  z.writestr('tiny-1.0.dist-info/RECORD', '')
+END
+    echo '<a href="/files/tiny-1.0-py3-none-any.whl">tiny-1.0-py3-none-any.whl</a>' >www/simple/tiny/index.html)");
+  serve_files();
+  allow_endpoint("GET https://files.example/simple/**");
+  allow_endpoint("GET https://files.example/files/**");
+  start();
+  const std::string pip =
+      "pip() { python3 -m pip --disable-pip-version-check --no-cache-dir --retries 0 \"$@\"; }; ";
+  const auto fine = sh(
+      pip +
+      R"(pip install -q --no-deps --target "$0/site" --index-url https://files.example/simple tiny
+      PYTHONPATH="$0/site" python3 -c 'import tiny; print(tiny.answer)')");
+  EXPECT_EQ(fine.code, 0) << fine.out << fine.err;
+  EXPECT_EQ(fine.out, "42\n");
+  const auto refused = sh(pip + "pip download --index-url https://files.example/other tiny");
+  EXPECT_NE(refused.code, 0);
+  EXPECT_THAT(refused.out + refused.err, AnyOf(HasSubstr("403"), HasSubstr("No matching")));
+}
+
+TEST_F(Clients, NpmInstallsFromARegistryThatARuleNames) {
+  NEEDS("command -v nginx && npm --version");
+  prepare(R"(
+    mkdir -p package www/npm/tiny/-; cd package; echo '{"name":"tiny","version":"1.0.0","main":"i.js"}' >package.json
+    echo 'module.exports = 42' >i.js; cd ..; tar -czf www/npm/tiny/-/tiny-1.0.0.tgz package
+    sum=$(openssl dgst -sha512 -binary www/npm/tiny/-/tiny-1.0.0.tgz | base64 -w0)
+    printf '{"name":"tiny","dist-tags":{"latest":"1.0.0"},"versions":{"1.0.0":{"name":"tiny","version":"1.0.0","main":"i.js","dist":{"tarball":"https://files.example/npm/tiny/-/tiny-1.0.0.tgz","integrity":"sha512-%s"}}}}' "$sum" >www/npm/tiny/index.json)");
+  serve_files();
+  allow_endpoint("GET https://files.example/npm/**");
+  start();
+  const std::string npm =
+      "mkdir -p \"$0/app\"; cd \"$0/app\"; npm() { command npm --no-audit --no-fund "
+      "--fetch-retries=0 --loglevel=error \"$@\"; }; ";
+  const auto fine = sh(
+      npm +
+      R"(npm install --registry https://files.example/npm/ tiny >&2; node -p 'require("tiny")')");
+  EXPECT_EQ(fine.code, 0) << fine.out << fine.err;
+  EXPECT_EQ(fine.out, "42\n");
+  const auto refused = sh(npm + "npm install --registry https://files.example/other/ small");
+  EXPECT_NE(refused.code, 0);
+  EXPECT_THAT(refused.out + refused.err, HasSubstr("403"));
+}
+
+}
+}
