@@ -38,7 +38,7 @@ Ledger::Ledger(Terms terms, Account account, Keep keep)
 
 bool Ledger::write_owed() {
   while (!owed_.empty()) {
-    if (!keep_(owed_.front())) return false;
+    if (!keep_(owed_.front(), account_)) return false;
     account_.apply(owed_.front());
     owed_.erase(owed_.begin());
   }
@@ -46,7 +46,7 @@ bool Ledger::write_owed() {
 }
 
 bool Ledger::record(const Record& record) {
-  if (!write_owed() || !keep_(record)) return false;
+  if (!write_owed() || !keep_(record, account_)) return false;
   account_.apply(record);
   return true;
 }

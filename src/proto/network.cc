@@ -100,6 +100,7 @@ Bytes NetworkConfig::encode() const {
     for (const NetworkRoute& route : routes) list.raw(encode_route(route));
     write_texts(map.field("resolvers"), resolvers);
     map.unsigned_integer("mtu", mtu);
+    if (ai != AiConfig{}) map.field("ai").raw(ai.encode());
   }
   return out;
 }
@@ -125,6 +126,10 @@ std::optional<NetworkConfig> NetworkConfig::decode(ByteView data) {
       config.resolvers = read_texts(in, kMaxResolvers);
     } else if (field.is("mtu")) {
       config.mtu = static_cast<uint32_t>(in.unsigned_integer(kMaxMtu));
+    } else if (field.is("ai")) {
+      const auto ai = AiConfig::decode(in.skip());
+      if (!ai) in.fail();
+      config.ai = ai.value_or(AiConfig{});
     } else {
       field.skip();
     }

@@ -36,8 +36,9 @@ struct Denial {
 
 class Ledger {
  public:
-  // False: it is not on record, and must not count. Must not throw.
-  using Keep = std::function<bool(const Record&)>;
+  // Puts a record down that is about to change `before`. False: it is not on record, and must not
+  // count. Must not throw.
+  using Keep = std::function<bool(const Record& record, const Account& before)>;
   Ledger(Terms terms, Account account, Keep keep);
 
   // The request is let out, as `id`; else why not.

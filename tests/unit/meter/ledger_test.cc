@@ -28,7 +28,7 @@ struct Kept {
 };
 
 Ledger ledger(Terms terms, Kept& kept, Account account = {}) {
-  return {std::move(terms), std::move(account), [&kept](const Record& record) {
+  return {std::move(terms), std::move(account), [&kept](const Record& record, const Account&) {
             if (!kept.full) kept.records.push_back(record);
             return !kept.full;
           }};

@@ -1,0 +1,30 @@
+#pragma once
+// Meters the exchanges with AI providers as they pass the proxy: lets a request out while the
+// budget lasts, reads what its answer says was used, and charges it. Bodies pass unchanged, but for
+// what inject_stream_usage asks for.
+//
+// To be the last of the proxy's filters: it sees requests as they leave, and answers as they come.
+
+#include <memory>
+
+#include "mvm/egress/filter.h"
+#include "mvm/meter/compile.h"
+#include "mvm/meter/ledger.h"
+
+namespace mvm::metering {
+
+class MeterSource : public egress::FilterSource {
+ public:
+  // `ledger` outlives it.
+  MeterSource(meter::Catalogue catalogue, bool inject_stream_usage, meter::Ledger& ledger)
+      : catalogue_(std::move(catalogue)), inject_(inject_stream_usage), ledger_(&ledger) {}
+
+  std::unique_ptr<egress::ExchangeFilter> begin(const egress::Exchange& exchange) override;
+
+ private:
+  meter::Catalogue catalogue_;
+  bool inject_;
+  meter::Ledger* ledger_;
+};
+
+}
