@@ -186,6 +186,14 @@ void MeterFilter::ended(bool whole) noexcept {
 
 }
 
+std::vector<policy::InspectRule> inspections(const meter::Catalogue& catalogue) {
+  std::vector<policy::InspectRule> out;
+  for (const policy::HostRule& rule : catalogue.hosts())
+    out.push_back(
+        {rule.host, rule.ports.empty() ? std::vector<uint16_t>{80, 443} : rule.ports, true});
+  return out;
+}
+
 std::unique_ptr<egress::ExchangeFilter> MeterSource::begin(const egress::Exchange& exchange) {
   if (!catalogue_.provider_of(exchange.host, exchange.port)) return nullptr;
   return std::make_unique<MeterFilter>(catalogue_, inject_, *ledger_, exchange);

@@ -6,12 +6,16 @@
 // To be the last of the proxy's filters: it sees requests as they leave, and answers as they come.
 
 #include <memory>
+#include <vector>
 
 #include "mvm/egress/filter.h"
 #include "mvm/meter/compile.h"
 #include "mvm/meter/ledger.h"
 
 namespace mvm::metering {
+
+// The providers' connections have to be looked into, whatever admits them.
+std::vector<policy::InspectRule> inspections(const meter::Catalogue& catalogue);
 
 class MeterSource : public egress::FilterSource {
  public:
