@@ -1,7 +1,9 @@
 #include "mvm/metering/filter.h"
 
+#include <optional>
 #include <utility>
 
+#include "mvm/http/coding.h"
 #include "mvm/meter/journal.h"
 #include "mvm/meter/reader.h"
 #include "mvm/meter/stream_usage.h"
@@ -24,10 +26,36 @@ bool is_event_stream(const http::Headers& headers) {
   return type != nullptr && http::same_name(std::string_view(*type).substr(0, kType.size()), kType);
 }
 
-bool is_encoded(const http::Headers& headers) {
-  const std::string* coding = http::find(headers, "content-encoding");
-  return coding != nullptr && !coding->empty() && !http::same_name(*coding, "identity");
-}
+// A copy of a body, decoded as it passes; the original goes on.
+class Plain {
+ public:
+  // False: its codings are not known.
+  bool begin(const http::Headers& headers) {
+    const auto codings = http::content_codings(headers);
+    if (!codings) return false;
+    if (!codings->empty()) decoder_.emplace(*codings);
+    return true;
+  }
+  template <typename Take>
+  void feed(ByteView in, Take take) {
+    if (!decoder_) return take(as_text(in));
+    constexpr size_t kRoom = 64 * 1024;
+    using Step = http::Decoder::Step;
+    for (Step step = Step::Full; step == Step::Full && !broken_;) {
+      Bytes out;
+      step = decoder_->next(in, out, kRoom);
+      take(as_text(out));
+      broken_ = step == Step::Bad;
+    }
+  }
+  bool encoded() const { return decoder_.has_value(); }
+  // All of it was read.
+  bool whole() const { return !broken_ && (!decoder_ || decoder_->whole()); }
+
+ private:
+  std::optional<http::Decoder> decoder_;
+  bool broken_ = false;
+};
 
 // In the shape that OpenAI's clients read ("type", "code"), which the others' read too.
 FilterRefusal refusal_of(const meter::Denial& denial, meter::Provider provider) {
@@ -78,10 +106,11 @@ class MeterFilter : public egress::ExchangeFilter {
   uint16_t port_;
   meter::Call call_;
   uint64_t id_ = 0;  // 0: nothing is metered, or not any more
+  Plain request_copy_;
   meter::RequestReader request_;
   std::unique_ptr<meter::UsageAsker> asker_;
   bool request_done_ = false;
-  bool unreadable_ = false;  // the answer is encoded
+  Plain response_copy_;
   std::unique_ptr<meter::ResponseReader> response_;
   std::unique_ptr<meter::UsageEventRemover> remover_;
   bool response_done_ = false;
@@ -106,17 +135,30 @@ FilterVerdict MeterFilter::request_head(http::RequestHead& head, BodyUse& body) 
                      "what a WebSocket to an AI provider uses cannot be counted, and the sandbox "
                      "has a budget"});
   }
+  if (!request_copy_.begin(head.headers) && under_budget()) {
+    FilterRefusal out;
+    out.reason = policy::Reason::ProtocolUnsupported;
+    out.rule = "ai.budget";
+    out.answer.status = 415;
+    out.answer.reason = policy::reason_word(out.reason);
+    out.answer.message =
+        "the sandbox has an AI budget, and this Content-Encoding cannot be read; gzip, deflate, br "
+        "and zstd can";
+    return out;
+  }
   meter::Bounds bounds;
   if (head.framing.kind == http::BodyKind::Length) bounds.input = head.framing.length;
   if (const auto denial = ledger_->admit(call_.provider, bounds, id_)) return refuse(*denial);
   // What nobody can read here nobody could count.
-  for (http::Header& header : head.headers)
-    if (http::same_name(header.name, "accept-encoding")) header.value = "identity";
+  http::restrict_accept_encoding(head.headers);
   if (head.framing.kind == http::BodyKind::None) return end_request();
   body = BodyUse::Read;
-  if (inject_ && call_.asks_for_stream_usage && !is_encoded(head.headers)) {
+  if (inject_ && call_.asks_for_stream_usage && !request_copy_.encoded()) {
     body = BodyUse::Rewrite;
     asker_ = std::make_unique<meter::UsageAsker>();
+    // An event can be taken out of its answer only as it is.
+    for (http::Header& header : head.headers)
+      if (http::same_name(header.name, "accept-encoding")) header.value = "identity";
   }
   return {};
 }
@@ -132,7 +174,7 @@ FilterVerdict MeterFilter::end_request() {
 }
 
 FilterVerdict MeterFilter::request_body(ByteView in, bool last, Bytes& out) {
-  request_.feed(as_text(in));
+  request_copy_.feed(in, [this](std::string_view text) { request_.feed(text); });
   if (asker_) {
     std::string text;
     asker_->feed(as_text(in), text);
@@ -146,10 +188,10 @@ FilterVerdict MeterFilter::response_head(http::ResponseHead& head, BodyUse& body
   if (id_ == 0) return {};
   response_ = std::make_unique<meter::ResponseReader>(call_);
   response_->head(head);
-  unreadable_ = is_encoded(head.headers);
-  if (unreadable_ || head.status == 101) return {};
+  // Unread it is unknown.
+  if (!response_copy_.begin(head.headers) || head.status == 101) return {};
   body = BodyUse::Read;
-  if (asker_ && asker_->asked() && is_event_stream(head.headers)) {
+  if (asker_ && asker_->asked() && is_event_stream(head.headers) && !response_copy_.encoded()) {
     body = BodyUse::Rewrite;
     remover_ = std::make_unique<meter::UsageEventRemover>();
   }
@@ -157,7 +199,7 @@ FilterVerdict MeterFilter::response_head(http::ResponseHead& head, BodyUse& body
 }
 
 FilterVerdict MeterFilter::response_body(ByteView in, bool last, Bytes& out) {
-  response_->feed(as_text(in));
+  response_copy_.feed(in, [this](std::string_view text) { response_->feed(text); });
   response_done_ = response_done_ || last;
   if (remover_) {
     std::string text;
@@ -173,7 +215,7 @@ void MeterFilter::ended(bool whole) noexcept {
   if (id == 0) return;
   meter::ResponseReader::Result result;
   if (response_) {
-    response_->finish(whole || response_done_);
+    response_->finish((whole || response_done_) && response_copy_.whole());
     result = response_->result();
   } else if (!request_done_) {
     // No provider does anything for part of a request.

@@ -43,8 +43,11 @@ class H(http.server.BaseHTTPRequestHandler):
     self.send_header('X-Encoding', str(self.headers.get('Accept-Encoding')))
     self.send_header('X-Asked', str(b'"include_usage":true' in body))
     if 'coding' in q:
-      import gzip
-      answer = gzip.compress(answer); self.send_header('Content-Encoding', 'gzip')
+      import gzip, zlib, subprocess
+      made = {'gzip': gzip.compress, 'deflate': zlib.compress, 'other': lambda b: b,
+              'zstd': lambda b: subprocess.run(['zstd', '-c'], input=b, stdout=-1).stdout,
+              'br': lambda b: subprocess.run(['brotli', '-c'], input=b, stdout=-1).stdout}
+      answer = made[q['coding']](answer); self.send_header('Content-Encoding', q['coding'])
     if 'event-stream' in q.get('type', ''):
       self.send_header('Transfer-Encoding', 'chunked'); self.end_headers()
       stop = len(answer) // 2 if 'cut' in q else len(answer)
@@ -125,8 +128,9 @@ constexpr const char* kStream = "file=openai-chat.sse&type=text/event-stream";
 TEST_F(Metering, CountsPlainAnswersAndStreams) {
   start({});
   const std::string answer = post("file=openai-chat.json");
-  EXPECT_THAT(answer, AllOf(HasSubstr("HTTP/1.1 200"), HasSubstr("X-Encoding: identity"),
-                            HasSubstr("\"total_tokens\": 29")));
+  EXPECT_THAT(answer,
+              AllOf(HasSubstr("HTTP/1.1 200"), HasSubstr("X-Encoding: deflate, gzip, br, zstd"),
+                    HasSubstr("\"total_tokens\": 29")));
   ASSERT_TRUE(settled());
   EXPECT_EQ(counted().total, 29U);
   EXPECT_THAT(post(kStream, R"({"model":"gpt-4o","stream":true})"),
@@ -202,11 +206,20 @@ TEST_F(Metering, AnEndInTheMiddleIsUnknown) {
 TEST_F(Metering, AClientThatGoesAwayLeavesAnUnknown) {
   start({.on_unknown = meter::OnUnknown::Estimate});
   const std::string body = R"({"stream":true,"max_tokens":100})";
-  const auto client =
-      start_guest(request("file=openai-chat-no-usage.sse&type=text/event-stream&hold=1", body));
-  ASSERT_TRUE(eventually([&] { return ledger_->account().open.size() == 1; }));
-  ASSERT_TRUE(eventually([&] { return client->ended() || proxy_->counters().received > 2000; }));
-  client->kill();
+  // It takes the beginning of the answer and resets the connection.
+  const auto client = guest({"python3", "-c", R"(
+import socket, ssl, struct, sys
+c = ssl.create_default_context(cafile=sys.argv[1])
+s = c.wrap_socket(socket.create_connection(('api.openai.com', 443)), server_hostname='api.openai.com')
+body = sys.argv[2].encode()
+s.sendall(b'POST /v1/chat/completions?file=openai-chat-no-usage.sse&type=text/event-stream&hold=1 '
+          b'HTTP/1.1\r\nHost: api.openai.com\r\nContent-Length: %d\r\n\r\n%s' % (len(body), body))
+while b'Hello' not in s.recv(65536): pass
+s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+s.close()
+)",
+                             authority_, body});
+  ASSERT_EQ(client.code, 0) << client.err;
   ASSERT_TRUE(settled());
   EXPECT_EQ(counted().unknown, 1U);
   EXPECT_EQ(counted().estimated, 100 + body.size());
@@ -220,6 +233,40 @@ TEST_F(Metering, ErrorsAndWhatIsNoJsonPassAndUseNothingUp) {
   ASSERT_TRUE(settled());
   EXPECT_EQ(counted().requests, 2U);
   EXPECT_EQ(counted().unknown, 0U);
+}
+
+TEST_F(Metering, ReadsEncodedAnswersAndGivesThemAsTheyCame) {
+  start({});
+  uint64_t total = 0;
+  for (const std::string coding : {"gzip", "deflate", "zstd", "br"}) {
+    const std::string query = std::string(kStream) + "&coding=" + coding;
+    if (std::system(("command -v " + coding + " > /dev/null").c_str()) != 0 &&  // NOLINT
+        coding != "deflate")
+      continue;
+    EXPECT_THAT(post(query, R"({"stream":true})"),
+                AllOf(HasSubstr("Content-Encoding: " + coding), HasSubstr("[DONE]")));
+    ASSERT_TRUE(settled());
+    total += 21;
+    EXPECT_EQ(counted().total, total) << coding;
+    // Half of one is unknown.
+  }
+  EXPECT_GE(total, 42U);
+  post(std::string(kStream) + "&coding=gzip&cut=1");
+  ASSERT_TRUE(settled());
+  EXPECT_EQ(counted().unknown, 1U);
+}
+
+TEST_F(Metering, ReadsEncodedRequestsAndRefusesThoseItCannotUnderABudget) {
+  start({.budget = {.total_tokens = 1000}, .on_unknown = meter::OnUnknown::Estimate});
+  const std::string path = file("body", std::string(R"({"stream":true,"max_tokens":100})"));
+  ASSERT_EQ(std::system(("gzip -n -k " + path).c_str()), 0);  // NOLINT
+  auto words = request("file=openai-chat-no-usage.sse&type=text/event-stream", "@" + path + ".gz");
+  words.insert(words.end(), {"-H", "Content-Encoding: gzip"});
+  EXPECT_THAT(guest(words).out, HasSubstr("HTTP/1.1 200"));
+  ASSERT_TRUE(settled());
+  EXPECT_EQ(counted().estimated, 132U);
+  words.back() = "Content-Encoding: snappy";
+  EXPECT_THAT(guest(words).out, HasSubstr("HTTP/1.1 415"));
 }
 
 TEST_F(Metering, ReadsALargeAnswer) {
@@ -240,8 +287,6 @@ TEST_F(Metering, ConcurrentRequestsStayWithinWhatIsReserved) {
                             R"({"stream":true,"max_tokens":400})")));
   ASSERT_TRUE(eventually([&] { return counted().refused == 10; }));
   EXPECT_EQ(ledger_->account().open.size(), 2U);
-  for (auto& client : clients) client->kill();
-  ASSERT_TRUE(settled());
 }
 
 TEST_F(Metering, AWebSocketIsRefusedUnderABudget) {
