@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "ai_json.h"
 #include "json.h"
 
 namespace mvm::api {
@@ -130,6 +131,7 @@ void describe(Io& io, T& value) {
     io("routes", value.routes);
     io("resolvers", value.resolvers);
     io("mtu", value.mtu);
+    io("ai", value.ai);
   } else if constexpr (std::is_same_v<Plain, proto::NetworkRoute>) {
     io("id", value.id);
     io.required("host", value.host);

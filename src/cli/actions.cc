@@ -81,6 +81,12 @@ int run_command(Context& context, const Arguments& arguments) {
       return policy_scan(context, arguments);
     case Verb::PolicyExplain:
       return policy_explain(context, explain_options(arguments), arguments);
+    case Verb::AiUsage:
+      return ai_usage(context, arguments);
+    case Verb::AiBudget:
+      return ai_budget(context, arguments);
+    case Verb::Metrics:
+      return metrics(context, arguments);
     case Verb::Doctor:
       return doctor(context, arguments);
     case Verb::DaemonStatus:

@@ -83,8 +83,8 @@ config::Settings settings_of(const Arguments& arguments) {
       wrong(arguments, std::string(key.flag) + " " + *complaint);
   }
   if (arguments.flag("no-network")) {
-    for (const std::string_view other :
-         {"allow-host", "allow-cidr", "allow-endpoint", "network-preset"})
+    for (const std::string_view other : {"allow-host", "allow-cidr", "allow-endpoint",
+                                         "network-preset", "ai-metering", "ai-token-budget"})
       if (arguments.flag(other))
         wrong(arguments, "--no-network and --" + std::string(other) + " contradict");
     settings.network_enabled = false;

@@ -257,8 +257,8 @@ class ManifestReader {
       } else if (const LaterKey* later = find_later(table, name.str()))
         complain(name.source().begin,
                  "'" + std::string(name.str()) + "': " + std::string(later->why));
-      else if (table.empty() && is_table_name(name.str()))
-        read_subtable(name.str(), node);
+      else if (is_table_name(path_of(table, name.str())))
+        read_subtable(path_of(table, name.str()), node);
       else
         complain_unknown(table, name);
     }
@@ -267,9 +267,7 @@ class ManifestReader {
   // TOML itself refuses a key that is there twice; two spellings of one setting are up to us.
   bool once(const Key& key, std::string_view table, const toml::key& name) {
     if (seen_.insert(key.path()).second) return true;
-    const std::string here = table.empty() ? std::string(name.str())
-                                           : std::string(table) + "." + std::string(name.str());
-    complain(name.source().begin, "'" + here +
+    complain(name.source().begin, "'" + path_of(table, name.str()) +
                                       "' is the same setting as another line here; write "
                                       "it once, as '" +
                                       key.path() + "'");
@@ -379,6 +377,11 @@ class ManifestReader {
     return nullptr;
   }
 
+  // "network.limits"
+  static std::string path_of(std::string_view table, std::string_view name) {
+    return table.empty() ? std::string(name) : std::string(table) + "." + std::string(name);
+  }
+
   static bool is_table_name(std::string_view name) {
     return std::ranges::any_of(keys(), [&](const Key& key) { return key.table == name; });
   }
@@ -387,7 +390,11 @@ class ManifestReader {
     std::vector<std::string_view> known;
     for (const Key& key : keys()) {
       if (key.table == table) known.push_back(key.name);
-      if (table.empty() && !key.table.empty()) known.push_back(key.table);
+      // A table right below this one.
+      const size_t dot = key.table.rfind('.');
+      const auto above = key.table.substr(0, dot == key.table.npos ? 0 : dot);
+      if (!key.table.empty() && above == table)
+        known.push_back(key.table.substr(dot == key.table.npos ? 0 : dot + 1));
     }
     for (const LaterKey& later : later_keys())
       if (later.table == table) known.push_back(later.name);

@@ -6,7 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "mvm/proto/ai.h"
 #include "mvm/proto/control.h"
+#include "mvm/proto/counters.h"
 
 namespace mvm::daemon {
 
@@ -23,6 +25,10 @@ class SandboxControl {
   proto::SandboxStatus status(std::chrono::milliseconds limit) const;
   // Asks it to end and waits until it has; the same errors.
   void stop(const proto::StopRequest& request, std::chrono::milliseconds limit) const;
+  void change_ai_budget(const proto::AiBudgetRequest& request,
+                        std::chrono::milliseconds limit) const;
+  // Error{Unavailable} also when it has no network.
+  proto::EgressCounters counters(std::chrono::milliseconds limit) const;
 
  private:
   Bytes ask(ByteView request, std::chrono::milliseconds limit) const;

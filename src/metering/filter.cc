@@ -1,5 +1,6 @@
 #include "mvm/metering/filter.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "mvm/meter/journal.h"
 #include "mvm/meter/reader.h"
 #include "mvm/meter/stream_usage.h"
+#include "mvm/policy/compile.h"
 
 namespace mvm::metering {
 namespace {
@@ -233,6 +235,31 @@ std::vector<policy::InspectRule> inspections(const meter::Catalogue& catalogue) 
   for (const policy::HostRule& rule : catalogue.hosts())
     out.push_back(
         {rule.host, rule.ports.empty() ? std::vector<uint16_t>{80, 443} : rule.ports, true});
+  return out;
+}
+
+std::vector<policy::InspectRule> inspections(const meter::Catalogue& catalogue,
+                                             const proto::NetworkConfig& network) {
+  if (network.audit) return inspections(catalogue);
+  const policy::Policy rules = policy::compile(network);
+  std::vector<policy::HostPattern> admitted;
+  for (const policy::Route& route : rules.routes) admitted.push_back(route.host);
+  for (const policy::HostRule& rule : rules.hosts) admitted.push_back(rule.host);
+  // The name itself, or one that stands for all below it.
+  const auto some_name = [](const policy::HostPattern& pattern) {
+    const std::string text = pattern.text();
+    return dns::Name::parse(text.starts_with("*.") ? "x" + text.substr(1) : text);
+  };
+  const auto meet = [&](const policy::HostPattern& a, const policy::HostPattern& b) {
+    const auto in_a = some_name(a);
+    const auto in_b = some_name(b);
+    return (in_a && b.matches(*in_a)) || (in_b && a.matches(*in_b));
+  };
+  std::vector<policy::InspectRule> out;
+  for (policy::InspectRule& rule : inspections(catalogue))
+    if (std::ranges::any_of(admitted,
+                            [&](const auto& pattern) { return meet(*rule.host, pattern); }))
+      out.push_back(std::move(rule));
   return out;
 }
 

@@ -84,6 +84,14 @@ std::optional<proto::MonitorNic> Network::card() const {
                            static_cast<uint16_t>(config_->mtu)};
 }
 
+std::optional<proto::EgressCounters> Network::counters() const {
+  if (!proxy_) return std::nullopt;
+  const egress::Counters from = proxy_->counters();
+  return proto::EgressCounters{
+      from.flows_now, from.flows,           from.flows_refused, from.packets_refused,
+      from.queries,   from.queries_refused, from.sent,          from.received};
+}
+
 std::string Network::guest_settings() const {
   if (!proxy_) return "";
   const auto word = [](const char* name, const IpAddress& guest, unsigned length,

@@ -12,6 +12,7 @@
 #include "mvm/egress/proxy.h"
 #include "mvm/loop/loop.h"
 #include "mvm/net/maker.h"
+#include "mvm/proto/counters.h"
 #include "mvm/proto/monitor.h"
 #include "mvm/proto/network.h"
 
@@ -40,6 +41,8 @@ class Network {
   std::string authority() const { return proxy_ ? proxy_->authority_pem() : ""; }
   // While decisions cannot be recorded nothing new is admitted. What is under way goes on.
   void set_recordable(bool recordable);
+  // What the proxy has counted; nothing without one.
+  std::optional<proto::EgressCounters> counters() const;
   // Why there is no network although one was asked for; empty when nothing is amiss.
   const std::string& missing() const { return missing_; }
 

@@ -11,11 +11,15 @@
 #include "mvm/egress/filter.h"
 #include "mvm/meter/compile.h"
 #include "mvm/meter/ledger.h"
+#include "mvm/proto/network.h"
 
 namespace mvm::metering {
 
-// The providers' connections have to be looked into, whatever admits them.
+// The providers' connections have to be looked into, whatever admits them. `admitted`: patterns of
+// hosts that rules name; a provider's host that none of them covers, or is covered by, is left out.
 std::vector<policy::InspectRule> inspections(const meter::Catalogue& catalogue);
+std::vector<policy::InspectRule> inspections(const meter::Catalogue& catalogue,
+                                             const proto::NetworkConfig& network);
 
 class MeterSource : public egress::FilterSource {
  public:

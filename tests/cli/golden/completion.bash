@@ -5,7 +5,7 @@ _mvm_offer() {
     images) COMPREPLY=($(compgen -W "$(mvm image ls --quiet 2>/dev/null)" -- "$2"));;
     files) COMPREPLY=($(compgen -f -- "$2"));;
     shells) COMPREPLY=($(compgen -W 'bash zsh fish' -- "$2"));;
-    commands) COMPREPLY=($(compgen -W 'init up run exec shell cp logs ps inspect stats down rm fs image kernel audit policy doctor config daemon completion version help' -- "$2"));;
+    commands) COMPREPLY=($(compgen -W 'init up run exec shell cp logs ps inspect stats down rm fs image kernel audit ai metrics policy doctor config daemon completion version help' -- "$2"));;
   esac
 }
 _mvm() {
@@ -15,6 +15,9 @@ _mvm() {
   if [[ $COMP_CWORD -eq 1 ]]; then _mvm_offer commands "$current"; return; fi
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do [[ $word == -- ]] && return; done
   case "$command" in
+    ai) if [[ $COMP_CWORD -eq 2 && $current != -* ]]; then
+        COMPREPLY=($(compgen -W 'usage budget' -- "$current")); return
+      fi;;
     audit) if [[ $COMP_CWORD -eq 2 && $current != -* ]]; then
         COMPREPLY=($(compgen -W 'tail show verify export why' -- "$current")); return
       fi;;
@@ -37,17 +40,17 @@ _mvm() {
         COMPREPLY=($(compgen -W 'explain scan' -- "$current")); return
       fi;;
   esac
-  case "$command" in audit|config|daemon|fs|image|kernel|policy) [[ ${COMP_WORDS[2]} == -* ]] || command+=" ${COMP_WORDS[2]}";; esac
+  case "$command" in ai|audit|config|daemon|fs|image|kernel|policy) [[ ${COMP_WORDS[2]} == -* ]] || command+=" ${COMP_WORDS[2]}";; esac
   case "$previous" in
     --env-file|--file|--key) _mvm_offer files "$current"; return;;
     --image) _mvm_offer images "$current"; return;;
-    --allow-cidr|--allow-endpoint|--allow-host|--boot-timeout|--count|--cpu-limit|--cpus|--disk-bandwidth|--disk-iops|--disk-size|--env|--grace|--group-add|--hostname|--idle-timeout|--kernel|--kind|--label|--length|--limit|--lines|--max-output|--mem|--memory|--memory-limit|--mode|--name|--network-allow|--network-preset|--offset|--only|--output-limit|--pids-limit|--platform|--profile|--ref|--retention|--rlimit|--root|--timeout|--ttl|--ulimit|--user|--wall-clock|--watchdog|--workdir) _mvm_offer nothing "$current"; return;;
+    --ai-token-budget|--allow-cidr|--allow-endpoint|--allow-host|--boot-timeout|--count|--cpu-limit|--cpus|--disk-bandwidth|--disk-iops|--disk-size|--env|--grace|--group-add|--hostname|--idle-timeout|--kernel|--kind|--label|--length|--limit|--lines|--max-cost|--max-input-tokens|--max-output|--max-output-tokens|--max-requests|--max-total-tokens|--mem|--memory|--memory-limit|--metrics-listen|--mode|--name|--network-allow|--network-preset|--offset|--only|--output-limit|--pids-limit|--platform|--profile|--ref|--retention|--rlimit|--root|--timeout|--ttl|--ulimit|--user|--wall-clock|--watchdog|--workdir) _mvm_offer nothing "$current"; return;;
     --name) _mvm_offer sandboxes "$current"; return;;
   esac
   case "$command" in
     'init') flags='--image --force --help' offer=nothing;;
-    'up') flags='--file --image --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --allow-host --allow-cidr --allow-endpoint --idle-timeout --retention --wall-clock --pids-limit --output-limit --env --env-file --workdir --user --rm --name --quiet --json --help' offer=sandboxes;;
-    'run') flags='--interactive --tty --timeout --max-output --rlimit --memory-limit --pids-limit --cpu-limit --group-add --env --env-file --workdir --user --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --allow-host --allow-cidr --allow-endpoint --name --rm --quiet --json --help' offer=images;;
+    'up') flags='--file --image --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --allow-host --allow-cidr --allow-endpoint --ai-metering --ai-token-budget --idle-timeout --retention --wall-clock --pids-limit --output-limit --env --env-file --workdir --user --rm --name --quiet --json --help' offer=sandboxes;;
+    'run') flags='--interactive --tty --timeout --max-output --rlimit --memory-limit --pids-limit --cpu-limit --group-add --env --env-file --workdir --user --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --allow-host --allow-cidr --allow-endpoint --ai-metering --ai-token-budget --name --rm --quiet --json --help' offer=images;;
     'exec') flags='--interactive --tty --timeout --max-output --rlimit --memory-limit --pids-limit --cpu-limit --group-add --detach --env --env-file --workdir --user --name --json --help' offer=sandboxes;;
     'shell') flags='--env --env-file --workdir --user --name --help' offer=sandboxes;;
     'cp') flags='--parents --follow-link --user --quiet --json --help' offer=files;;
@@ -81,12 +84,15 @@ _mvm() {
     'audit verify') flags='--key --file --json --help' offer=sandboxes;;
     'audit export') flags='--public-key --help' offer=sandboxes;;
     'audit why') flags='--json --help' offer=nothing;;
-    'policy explain') flags='--file --no-network --network-preset --allow-host --allow-cidr --allow-endpoint --json --help' offer=nothing;;
+    'ai usage') flags='--json --help' offer=sandboxes;;
+    'ai budget') flags='--max-total-tokens --max-input-tokens --max-output-tokens --max-requests --max-cost --json --help' offer=nothing;;
+    'metrics') flags='--otlp --help' offer=nothing;;
+    'policy explain') flags='--file --no-network --network-preset --allow-host --allow-cidr --allow-endpoint --ai-metering --ai-token-budget --json --help' offer=nothing;;
     'policy scan') flags='--json --help' offer=files;;
     'doctor') flags='--only --json --help' offer=nothing;;
     'config validate') flags='--json --help' offer=files;;
     'config show') flags='--json --help' offer=files;;
-    'daemon') flags='--help' offer=nothing;;
+    'daemon') flags='--metrics-listen --help' offer=nothing;;
     'daemon status') flags='--json --help' offer=nothing;;
     'daemon stop') flags='--help' offer=nothing;;
     'completion') flags='--help' offer=shells;;

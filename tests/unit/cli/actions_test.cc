@@ -29,7 +29,17 @@ class FakeDaemon final : public api::Service {
   std::vector<api::Kernel> kernel_list;
   std::vector<api::SandboxSpec> created;
   std::vector<std::string> calls;
+  std::vector<api::AiUsage> usage;
 
+  std::vector<api::AiUsage> ai_usage() override { return usage; }
+  api::AiUsage change_ai_budget(const std::string& name,
+                                const proto::AiBudgetRequest& request) override {
+    calls.push_back("ai budget " + name + (request.reset ? " reset" : ""));
+    if (request.budget) usage.at(0).budget = *request.budget;
+    if (request.reset) usage.at(0).spent = {};
+    return usage.at(0);
+  }
+  std::string metrics(bool otlp) override { return otlp ? "{}\n" : "mvm_up 1\n"; }
   api::Version version() override { return {"0.1.0", 1, 4242, "2026-01-02T03:04:05Z", "", "", 1}; }
   std::vector<api::Sandbox> sandboxes(bool all) override {
     std::vector<api::Sandbox> out;
