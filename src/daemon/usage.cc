@@ -38,8 +38,14 @@ static api::AiUsage usage_of(const Record& record, const meter::Account& account
   out.budget = account.budget ? meter::words_of(*account.budget) : ai.budget;
   out.spent = {account.spent.total,    account.spent.input, account.spent.output,
                account.spent.requests, account.spent.cost,  account.spent.unknown};
-  out.under_way = account.open.size();
   out.counts = counts_of(account.sum());
+  if (api::is_live(record.state)) {
+    out.under_way = account.open.size();
+  } else {
+    // Its process went with them: nobody will say any more what they used.
+    out.spent.unknown += account.open.size();
+    out.counts.unknown += account.open.size();
+  }
   for (const auto& [name, counts] : account.series)
     out.models.push_back(
         {std::string(meter::provider_word(name.first)), name.second, counts_of(counts)});

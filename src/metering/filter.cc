@@ -169,7 +169,12 @@ FilterVerdict MeterFilter::end_request() {
   request_done_ = true;
   request_.finish();
   if (id_ == 0) return {};
-  const auto denial = ledger_->bound(id_, meter::bounds_of(request_.facts()));
+  meter::Bounds bounds = meter::bounds_of(request_.facts());
+  // Of these nothing comes out that is counted in tokens.
+  if (call_.operation == meter::Operation::Embeddings ||
+      call_.operation == meter::Operation::Rerank || call_.operation == meter::Operation::Batch)
+    bounds.output = 0;
+  const auto denial = ledger_->bound(id_, bounds);
   if (!denial) return {};
   id_ = 0;
   return refuse(*denial);

@@ -579,6 +579,50 @@ TEST_F(Actions, PolicyExplainReadsTheManifest) {
   EXPECT_THAT(out, HasSubstr("deny: route_denied, by rule 'forge'"));
 }
 
+TEST_F(Actions, AiUsageAndBudget) {
+  EXPECT_EQ(run({"ai", "usage"}), 0);
+  EXPECT_THAT(out, HasSubstr("no sandbox's use of AI is metered"));
+  api::AiUsage usage;
+  usage.sandbox = "web";
+  usage.budget.max_total_tokens = 250;
+  usage.spent.total_tokens = 29;
+  usage.spent.input_tokens = 19;
+  usage.spent.output_tokens = 10;
+  usage.spent.requests = 1;
+  usage.spent.unknown = 2;
+  usage.models.push_back({"openai", "gpt-4o", {.requests = 1, .total_tokens = 29}});
+  daemon.usage.push_back(usage);
+  EXPECT_EQ(run({"ai", "usage", "web"}), 0);
+  EXPECT_THAT(out,
+              HasSubstr("web: 29 of 250 tokens (19 input, 10 output), 1 requests, 2 unknown\n"));
+  EXPECT_THAT(out, HasSubstr("gpt-4o"));
+  EXPECT_EQ(run({"ai", "usage", "--json"}), 0);
+  EXPECT_THAT(out, HasSubstr("\"max_total_tokens\":250"));
+  EXPECT_THAT(failure({"ai", "usage", "other"}), HasSubstr("no sandbox 'other'"));
+
+  EXPECT_EQ(run({"ai", "budget", "set", "web", "--max-requests", "9", "--max-cost", "2.50"}), 0);
+  EXPECT_THAT(out, HasSubstr("29 of 250 tokens"));
+  EXPECT_THAT(out, HasSubstr("1 of 9 requests, $0.00 of $2.50"));
+  EXPECT_EQ(run({"ai", "budget", "set", "web", "--max-total-tokens", "0"}), 0);
+  EXPECT_THAT(out, HasSubstr("web: 29 tokens"));
+  EXPECT_EQ(run({"ai", "budget", "reset", "web"}), 0);
+  EXPECT_THAT(daemon.calls, testing::Contains("ai budget web reset"));
+  EXPECT_THAT(failure({"ai", "budget", "set", "web"}), HasSubstr("say which limit"));
+  EXPECT_THAT(failure({"ai", "budget", "drop", "web"}), HasSubstr("set or reset"));
+  EXPECT_THAT(failure({"ai", "budget", "set", "web", "--max-cost", "much"}),
+              HasSubstr("must be dollars"));
+  EXPECT_EQ(run({"metrics"}), 0);
+  EXPECT_THAT(out, HasSubstr("mvm_up 1"));
+}
+
+TEST_F(Actions, UpTakesATokenBudget) {
+  EXPECT_EQ(run({"up", "web", "--ai-token-budget", "250000"}), 0);
+  EXPECT_EQ(daemon.created.front().network.ai.budget.max_total_tokens, 250'000U);
+  EXPECT_TRUE(daemon.created.front().network.ai.on());
+  EXPECT_THAT(failure({"up", "web", "--no-network", "--ai-token-budget", "1"}),
+              HasSubstr("contradict"));
+}
+
 TEST_F(Actions, PolicyExplainRefusesWhatIsNoRequest) {
   EXPECT_THAT(failure({"policy", "explain", "ftp://a.example"}), HasSubstr("neither http://"));
   EXPECT_THAT(failure({"policy", "explain", "GET", "https://a.example", "x"}),
