@@ -87,6 +87,8 @@ void Account::apply(const Record& record) {
       return;
     }
     case RecordKind::Refused:
+      // One that had begun, and is none after all.
+      if (open.erase(record.id) != 0 && spent.requests != 0) --spent.requests;
       add(counts_of(record.provider, kOther).refused, 1);
       return;
     case RecordKind::Reset:

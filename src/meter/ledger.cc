@@ -137,8 +137,12 @@ std::optional<Denial> Ledger::bound(uint64_t id, const Bounds& bounds) {
   const Provider provider = open->second.provider;
   if (terms_.reserve)
     if (auto denial = without_room(id, bounds)) {
-      settle(id, {ResponseReader::Verdict::Nothing, {}, {}, false});
-      return refuse(provider, std::move(*denial));
+      Record record;
+      record.kind = RecordKind::Refused;
+      record.id = id;
+      record.provider = provider;
+      if (!this->record(record)) owed_.push_back(std::move(record));
+      return denial;
     }
   bounded_[id] = bounds;
   Record record;

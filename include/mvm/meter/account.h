@@ -53,14 +53,14 @@ enum class RecordKind : uint8_t {
   Begin,    // a request is let out
   Bound,    // and is known to use this much at most
   End,      // its answer has ended
-  Refused,  // a request was not let out
+  Refused,  // a request was not let out; with an id, one that had begun
   Reset,    // `spent` is nothing again
   SetBudget,
 };
 
 struct Record {
   RecordKind kind = RecordKind::Begin;
-  uint64_t id = 0;  // of the request: Begin, Bound, End
+  uint64_t id = 0;  // of the request: Begin, Bound, End, maybe Refused
   Provider provider = Provider::OpenAi;
   Bounds bounds;  // Begin, Bound
   // End

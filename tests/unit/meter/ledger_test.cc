@@ -197,6 +197,26 @@ TEST(Ledger, ReservationBoundsThoseUnderWay) {
   EXPECT_EQ(spend(budget, used(10, 10), {100'000, 400}), "");
 }
 
+TEST(Ledger, WhatIsRefusedByReservationIsNoRequest) {
+  Kept kept;
+  Ledger budget = ledger({.budget = {.total_tokens = 1000, .requests = 3}, .reserve = true}, kept);
+  uint64_t first = 0;
+  ASSERT_FALSE(budget.admit(Provider::OpenAi, {}, first));
+  ASSERT_FALSE(budget.bound(first, {0, 900}));
+  for (int i = 0; i < 10; ++i) {
+    uint64_t id = 0;
+    ASSERT_FALSE(budget.admit(Provider::OpenAi, {}, id));
+    EXPECT_TRUE(budget.bound(id, {0, 900}));
+  }
+  EXPECT_EQ(budget.account().spent.requests, 1U);
+  EXPECT_EQ(budget.account().sum().refused, 10U);
+  EXPECT_EQ(budget.account().sum().requests, 0U);
+  budget.settle(first, used(1, 1));
+  EXPECT_EQ(spend(budget, used(1, 1)), "");
+  EXPECT_EQ(spend(budget, used(1, 1)), "");
+  EXPECT_EQ(spend(budget, used(1, 1)), "max_requests");
+}
+
 TEST(Ledger, RequestsUnderWayCountAgainstTheirLimit) {
   Kept kept;
   Ledger budget = ledger({.budget = {.requests = 3}}, kept);
