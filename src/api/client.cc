@@ -296,6 +296,21 @@ void Client::remove_kernel(const std::string& name, bool force) {
                    connection_->options().timeout + kStopMargin);
 }
 
+std::vector<AiUsage> Client::ai_usage() {
+  return decode_ai_usages(
+      connection_->ask({kGetAiUsage, {}, {}, {}}, connection_->options().timeout));
+}
+
+AiUsage Client::change_ai_budget(const std::string& name, const proto::AiBudgetRequest& request) {
+  return decode_ai_usage(connection_->ask({kChangeAiBudget, {name}, {}, encode(request)},
+                                          connection_->options().timeout));
+}
+
+std::string Client::metrics(bool otlp) {
+  return connection_->ask({kGetMetrics, {}, {{"otlp", otlp ? "true" : "false"}}, {}},
+                          connection_->options().timeout + kStopMargin);
+}
+
 void Client::stop_daemon() {
   connection_->ask({kStopDaemon, {}, {}, {}}, connection_->options().timeout);
 }

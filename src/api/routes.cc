@@ -229,6 +229,25 @@ static void remove_kernel(Service& service, const Call& call, Reply& reply) {
   reply.empty();
 }
 
+static void get_ai_usage(Service& service, const Call& call, Reply& reply) {
+  no_query(call);
+  no_body(call);
+  reply.json(200, encode(service.ai_usage()));
+}
+
+static void change_ai_budget(Service& service, const Call& call, Reply& reply) {
+  no_query(call);
+  reply.json(200,
+             encode(service.change_ai_budget(call.parameters[0], decode_ai_budget(call.body))));
+}
+
+static void get_metrics(Service& service, const Call& call, Reply& reply) {
+  no_body(call);
+  const bool otlp = flag(call, "otlp");
+  const std::string text = service.metrics(otlp);
+  reply.stream(otlp ? "application/json" : "text/plain; version=0.0.4; charset=utf-8", text);
+}
+
 static void stop_daemon(Service& service, const Call& call, Reply& reply) {
   no_query(call);
   no_body(call);
@@ -260,6 +279,9 @@ std::span<const Endpoint> endpoints() {
       Endpoint{kListKernels, list_kernels},
       Endpoint{kImportKernel, import_kernel},
       Endpoint{kRemoveKernel, remove_kernel},
+      Endpoint{kGetAiUsage, get_ai_usage},
+      Endpoint{kChangeAiBudget, change_ai_budget},
+      Endpoint{kGetMetrics, get_metrics},
       Endpoint{kStopDaemon, stop_daemon},
   };
   return kEndpoints;

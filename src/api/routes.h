@@ -42,6 +42,9 @@ inline constexpr Route kRemoveImage{"DELETE", "/v1/images/{ref}"};
 inline constexpr Route kListKernels{"GET", "/v1/kernels"};
 inline constexpr Route kImportKernel{"POST", "/v1/kernels"};
 inline constexpr Route kRemoveKernel{"DELETE", "/v1/kernels/{name}"};
+inline constexpr Route kGetAiUsage{"GET", "/v1/ai/usage"};
+inline constexpr Route kChangeAiBudget{"POST", "/v1/sandboxes/{name}/ai/budget"};
+inline constexpr Route kGetMetrics{"GET", "/v1/metrics"};
 inline constexpr Route kStopDaemon{"POST", "/v1/daemon/stop"};
 
 using Parameters = std::vector<std::string>;

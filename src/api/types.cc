@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "ai_json.h"
 #include "json.h"
 
 namespace mvm::api {
@@ -143,6 +144,7 @@ void describe(Io& io, T& value) {
     io("limits", value.limits);
     io("ask_timeout_ms", value.ask_timeout_ms);
     io("mtu", value.mtu);
+    io("ai", value.ai);
   } else if constexpr (std::is_same_v<Plain, proto::NetworkLimits>) {
     io("flows", value.flows);
     io("flows_per_second", value.flows_per_second);

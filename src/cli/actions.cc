@@ -95,6 +95,12 @@ int run_command(Context& context, const Arguments& arguments) {
       return policy_pending(context, arguments);
     case Verb::PolicyApprove:
       return policy_approve(context, arguments);
+    case Verb::AiUsage:
+      return ai_usage(context, arguments);
+    case Verb::AiBudget:
+      return ai_budget(context, arguments);
+    case Verb::Metrics:
+      return metrics(context, arguments);
     case Verb::Doctor:
       return doctor(context, arguments);
     case Verb::DaemonStatus:

@@ -336,6 +336,8 @@ inline constexpr std::array kScanPositional = {
 inline constexpr std::array<std::string_view, 2> kScanExamples = {
     "mvm policy scan notes.txt", "mvm policy scan --json export.csv"};
 inline constexpr std::array kDaemonOptions = {
+    Option{0, "metrics-listen", "", "ADDRESS:PORT",
+           "Serve figures at /metrics there; a loopback address, such as 127.0.0.1:9464."},
     Option{0, "ready-fd", "", "FD", "Close this descriptor when serving.", false, true}};
 inline constexpr std::array<std::string_view, 1> kDaemonExamples = {"mvm daemon"};
 inline constexpr std::array<std::string_view, 1> kDaemonStatusExamples = {

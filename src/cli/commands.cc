@@ -4,6 +4,7 @@
 
 #include "mvm/cli/command.h"
 
+#include "ai_flags.h"
 #include "command_flags.h"
 #include "policy_flags.h"
 
@@ -218,6 +219,30 @@ constexpr std::array kCommands = {
             "between. When other commands ran at the same time, it says so: the network does not "
             "tell whose traffic it was.",
             kAuditRun, kAuditWhyOptions, "", false, kAuditWhyExamples},
+
+    Command{Verb::AiUsage, "ai usage", "", kAi, "Print what sandboxes used of AI providers",
+            "Prints tokens, requests and cost against the budget since its last reset, and what "
+            "each model used since the sandbox was made. Only of sandboxes whose use is metered: "
+            "`mvm up --ai-metering` or `--ai-token-budget`.",
+            kAiUsagePositional, kAiUsageOptions, "", false, kAiUsageExamples},
+    Command{Verb::AiBudget, "ai budget", "", kAi, "Set a sandbox's budget, or begin it anew",
+            "`set` changes the limits that its flags name, of a running sandbox from its next "
+            "request on; they hold for later starts of it too. `reset` counts from zero again; "
+            "what `mvm ai usage` shows of models stays.",
+            kAiBudgetPositionals, kAiBudgetOptions, "", false, kAiBudgetExamples},
+    Command{Verb::Metrics,
+            "metrics",
+            "",
+            kAi,
+            "Print figures for machines",
+            "Prints figures of all sandboxes in the text format of Prometheus: their states, their "
+            "traffic, what they used of AI providers. `mvm daemon --metrics-listen 127.0.0.1:PORT` "
+            "serves them as http://127.0.0.1:PORT/metrics.",
+            {},
+            kMetricsOptions,
+            "",
+            false,
+            kMetricsExamples},
 
     Command{
         Verb::PolicyExplain, "policy explain", "", kPolicy,

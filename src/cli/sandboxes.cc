@@ -62,7 +62,7 @@ bool has_labels(const Sandbox& sandbox, const std::vector<std::string>& wanted) 
 bool asks_for_network(const config::Resolved& wanted) {
   const auto keys = config::keys();
   for (size_t i = 0; i < keys.size(); ++i)
-    if (keys[i].table == "network" && !wanted.origins.at(i).empty() &&
+    if (keys[i].table.starts_with("network") && !wanted.origins.at(i).empty() &&
         wanted.origins.at(i) != "default")
       return true;
   return false;

@@ -83,6 +83,25 @@ static proto::NetworkLimits limits_of(const config::Settings& settings) {
   return limits;
 }
 
+static proto::AiConfig ai_of(const config::Settings& settings) {
+  proto::AiConfig ai;
+  const auto limit = [](std::optional<uint64_t>& into, const std::optional<uint64_t>& from) {
+    if (from && *from != 0) into = from;
+  };
+  ai.metering = settings.ai_metering.value_or(false);
+  ai.on_unknown = settings.ai_on_unknown.value_or(ai.on_unknown);
+  ai.reserve = settings.ai_reserve.value_or(false);
+  ai.inject_stream_usage = settings.ai_inject_stream_usage.value_or(false);
+  ai.providers = settings.ai_providers;
+  ai.prices = settings.ai_prices;
+  limit(ai.budget.max_total_tokens, settings.ai_max_total_tokens);
+  limit(ai.budget.max_input_tokens, settings.ai_max_input_tokens);
+  limit(ai.budget.max_output_tokens, settings.ai_max_output_tokens);
+  limit(ai.budget.max_requests, settings.ai_max_requests);
+  ai.budget.max_cost = settings.ai_max_cost.value_or("");
+  return ai;
+}
+
 // A card that is switched off has no rules, wherever they stand: --no-network wins over a manifest
 // that has some.
 proto::NetworkConfig network_of(const Context& context, const config::Settings& settings) {
@@ -95,6 +114,7 @@ proto::NetworkConfig network_of(const Context& context, const config::Settings& 
   network.allow_endpoints = settings.allow_endpoints;
   network.routes = settings.routes;
   network.resolvers = settings.resolvers;
+  network.ai = ai_of(settings);
   if (settings.network_mtu) network.mtu = static_cast<uint32_t>(*settings.network_mtu);
   if (settings.network_ask_timeout_ms) network.ask_timeout_ms = *settings.network_ask_timeout_ms;
   network.limits = limits_of(settings);

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "mvm/base/text.h"
+#include "mvm/meter/compile.h"
 #include "mvm/policy/compile.h"
 #include "mvm/proto/ports.h"
 
@@ -101,6 +102,21 @@ Complaint check_resolver(std::string_view, std::string_view value) {
 Complaint check_port(std::string_view, std::string_view value) {
   return proto::published_port_complaint(value);
 }
+
+Complaint check_on_unknown(std::string_view, std::string_view value) {
+  return meter::on_unknown_complaint(value);
+}
+Complaint check_provider(std::string_view, std::string_view value) {
+  return meter::provider_complaint(value);
+}
+Complaint check_price(std::string_view, std::string_view value) {
+  return meter::price_complaint(value);
+}
+Complaint check_cost(std::string_view, std::string_view value) {
+  return meter::cost_complaint(value);
+}
+
+constexpr uint64_t kMostTokens = 1'000'000'000'000;
 
 using S = Settings;
 
@@ -237,6 +253,45 @@ constexpr std::array kKeys = {
         nullptr, "", "",
         "Most that it sends and is sent in all, until it is started again; then connections end, "
         "and new ones are refused. 0: no limit."},
+    Key{"network.ai", "metering", Type::Boolean, &S::ai_metering, "false", "", 0, 0, 1, nullptr,
+        "--ai-metering", "",
+        "Count what the sandbox uses of AI providers (docs/metering.md). Connections to them are "
+        "inspected then. A budget counts too."},
+    Key{"network.ai", "providers", Type::TextList, &S::ai_providers, "", "", 0, 0, 1,
+        check_provider, "", "",
+        "Providers that are counted: \"openai\", \"anthropic\", …, or a host that speaks OpenAI's "
+        "interface, \"llm.example.com:8443\". Empty: all that mvm knows."},
+    Key{"network.ai", "on_unknown", Type::Text, &S::ai_on_unknown, "count", "", 0, 0, 1,
+        check_on_unknown, "", "",
+        "What becomes of an answer that does not say what was used. \"count\": it is counted as "
+        "unknown. \"estimate\": the budget is charged the most that it can have been. \"refuse\": "
+        "the next request is refused."},
+    Key{"network.ai", "reserve", Type::Boolean, &S::ai_reserve, "false", "", 0, 0, 1, nullptr, "",
+        "",
+        "Charge requests under way with the most that they may use, so that many at once cannot "
+        "overshoot a budget."},
+    Key{"network.ai", "inject_stream_usage", Type::Boolean, &S::ai_inject_stream_usage, "false", "",
+        0, 0, 1, nullptr, "", "",
+        "Ask providers that tell a stream's usage only when asked, and take what they say out of "
+        "the answer again."},
+    Key{"network.ai", "prices", Type::TextList, &S::ai_prices, "", "", 0, 0, 1, check_price, "", "",
+        "What models cost, in dollars a million tokens: \"gpt-4o* input=2.50 output=10 "
+        "cached=1.25\". The first that fits counts."},
+    Key{"network.ai.budget", "max_total_tokens", Type::Integer, &S::ai_max_total_tokens, "0", "", 0,
+        kMostTokens, 1, nullptr, "--ai-token-budget", "MVM_AI_TOKEN_BUDGET",
+        "Most tokens, of input and output together. The answer that crosses a limit passes, the "
+        "next request is refused. 0: no limit."},
+    Key{"network.ai.budget", "max_input_tokens", Type::Integer, &S::ai_max_input_tokens, "0", "", 0,
+        kMostTokens, 1, nullptr, "", "",
+        "Most tokens of input, cached ones included. 0: no limit."},
+    Key{"network.ai.budget", "max_output_tokens", Type::Integer, &S::ai_max_output_tokens, "0", "",
+        0, kMostTokens, 1, nullptr, "", "",
+        "Most tokens of output, reasoning included. 0: no limit."},
+    Key{"network.ai.budget", "max_requests", Type::Integer, &S::ai_max_requests, "0", "", 0,
+        kMostTokens, 1, nullptr, "", "", "Most requests. 0: no limit."},
+    Key{"network.ai.budget", "max_cost", Type::Text, &S::ai_max_cost, "", "no limit", 0, 0, 1,
+        check_cost, "", "",
+        "Most dollars, such as \"2.50\", by `prices` or by what the provider says."},
     Key{"sandbox", "ephemeral", Type::Boolean, &S::ephemeral, "false", "", 0, 0, 1, nullptr, "--rm",
         "", "Remove the sandbox, with everything it wrote, when it ends."},
     Key{"sandbox", "boot_timeout", Type::Duration, &S::boot_timeout_ms, "60s", "", 1000, 3'600'000,
@@ -264,9 +319,10 @@ constexpr std::array kSpellings = {Spelling{"limits", "disk", "", "disk"}};
 constexpr std::string_view kNotYet = "this version of mvm does not support it";
 
 constexpr std::array kLaterKeys = {
-    LaterKey{"", "flake", kNotYet},     LaterKey{"", "data_disk", kNotYet},
-    LaterKey{"", "pii", kNotYet},       LaterKey{"", "secrets", kNotYet},
-    LaterKey{"network", "ai", kNotYet},
+    LaterKey{"", "flake", kNotYet},
+    LaterKey{"", "data_disk", kNotYet},
+    LaterKey{"", "pii", kNotYet},
+    LaterKey{"", "secrets", kNotYet},
 };
 
 std::string format_kept(const Key& key, uint64_t value) {

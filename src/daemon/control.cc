@@ -123,4 +123,16 @@ void SandboxControl::stop(const proto::StopRequest& request,
   ask(request.encode(), limit);
 }
 
+void SandboxControl::change_ai_budget(const proto::AiBudgetRequest& request,
+                                      std::chrono::milliseconds limit) const {
+  ask(request.encode(), limit);
+}
+
+proto::EgressCounters SandboxControl::counters(std::chrono::milliseconds limit) const {
+  const Bytes result = ask(proto::encode_request(proto::kSandboxCountersVerb), limit);
+  const auto counters = proto::EgressCounters::decode(result);
+  if (!counters) throw Error(Kind::Internal, "the sandbox does not speak the protocol");
+  return *counters;
+}
+
 }

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "mvm/proto/ai.h"
 #include "mvm/proto/control.h"
+#include "mvm/proto/counters.h"
 #include "mvm/proto/ports.h"
 
 namespace mvm::daemon {
@@ -31,6 +33,10 @@ class SandboxControl {
   void publish(const std::vector<proto::PublishedPort>& ports, std::span<const int> listeners,
                std::chrono::milliseconds limit) const;
   void unpublish(const proto::PublishedPort& port, std::chrono::milliseconds limit) const;
+  void change_ai_budget(const proto::AiBudgetRequest& request,
+                        std::chrono::milliseconds limit) const;
+  // Error{Unavailable} also when it has no network.
+  proto::EgressCounters counters(std::chrono::milliseconds limit) const;
 
  private:
   Bytes ask(ByteView request, std::chrono::milliseconds limit,

@@ -33,6 +33,9 @@ Daemon::Impl::Impl(DaemonOptions options) : options_(std::move(options)) {
                            {"took_ms", static_cast<int64_t>(took.count())}});
   };
   server_ = std::make_unique<api::Server>(*this, sys::listen_unix(paths.daemon_socket()), serving);
+  if (!options_.metrics_listen.empty())
+    metrics_server_ = std::make_unique<api::MetricsServer>(options_.metrics_listen,
+                                                           [this] { return metrics(false); });
   log_.info("daemon started", {{"version", options_.version},
                                {"pid", int64_t{::getpid()}},
                                {"sandboxes", static_cast<uint64_t>(by_id_.size())}});
@@ -40,6 +43,7 @@ Daemon::Impl::Impl(DaemonOptions options) : options_(std::move(options)) {
 
 Daemon::Impl::~Impl() {
   stop();
+  metrics_server_.reset();
   server_.reset();  // waits for requests under way, which the stop has woken
   for (Aside& aside : asides_) aside.thread.join();
   supervisor_.reset();

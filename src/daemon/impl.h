@@ -27,6 +27,7 @@
 #include "mvm/base/scope_exit.h"
 #include "mvm/base/text.h"
 #include "mvm/crypto/random.h"
+#include "mvm/api/metrics_server.h"
 #include "mvm/daemon/daemon.h"
 #include "mvm/image/import.h"
 #include "mvm/sys/error.h"
@@ -94,6 +95,10 @@ class Daemon::Impl final : public api::Service {
   std::vector<api::Kernel> kernels() override;
   api::Kernel import_kernel(const api::KernelImportRequest& request) override;
   void remove_kernel(const std::string& name, bool force) override;
+  std::vector<api::AiUsage> ai_usage() override;
+  api::AiUsage change_ai_budget(const std::string& name,
+                                const proto::AiBudgetRequest& request) override;
+  std::string metrics(bool otlp) override;
   void stop_daemon() override { stop(); }
 
  private:
@@ -181,6 +186,7 @@ class Daemon::Impl final : public api::Service {
   std::list<Aside> asides_;
   std::unique_ptr<Supervisor> supervisor_;
   std::unique_ptr<api::Server> server_;
+  std::unique_ptr<api::MetricsServer> metrics_server_;
 };
 
 }

@@ -16,6 +16,7 @@
 #include "mvm/crypto/random.h"
 #include "mvm/image/initramfs.h"
 #include "mvm/image/overlay.h"
+#include "mvm/meter/compile.h"
 #include "mvm/policy/compile.h"
 #include "mvm/proto/control.h"
 #include "mvm/proto/exec.h"
@@ -115,6 +116,7 @@ static void check_network(const proto::NetworkConfig& network) {
     invalid("sandbox.network: it is switched off and has rules; one of the two is a slip");
   try {
     policy::compile(network);
+    meter::compile(network.ai);
   } catch (Error& error) {
     error.add_context("sandbox.network");
     throw;

@@ -38,6 +38,8 @@ std::string_view reason_word(Reason reason) noexcept {
       return "rate_limited";
     case Reason::ResourceExhausted:
       return "resource_exhausted";
+    case Reason::AiBudget:
+      return "ai_budget_exhausted";
     case Reason::DnsFailed:
       return "dns_failed";
     case Reason::UpstreamUnreachable:

@@ -139,6 +139,7 @@ Bytes NetworkConfig::encode() const {
     map.field("limits").raw(encode_limits(limits));
     map.unsigned_integer("ask_timeout_ms", ask_timeout_ms);
     map.unsigned_integer("mtu", mtu);
+    if (ai != AiConfig{}) map.field("ai").raw(ai.encode());
   }
   return out;
 }
@@ -168,6 +169,10 @@ std::optional<NetworkConfig> NetworkConfig::decode(ByteView data) {
       config.ask_timeout_ms = in.unsigned_integer(kMaxAskTimeoutMs);
     } else if (field.is("mtu")) {
       config.mtu = static_cast<uint32_t>(in.unsigned_integer(kMaxMtu));
+    } else if (field.is("ai")) {
+      const auto ai = AiConfig::decode(in.skip());
+      if (!ai) in.fail();
+      config.ai = ai.value_or(AiConfig{});
     } else {
       field.skip();
     }

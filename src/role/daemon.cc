@@ -59,16 +59,22 @@ static void check_kvm() {
 }
 
 static int usage(std::string_view what) {
-  std::fprintf(stderr, "mvm daemon: %s\nusage: mvm daemon [--foreground] [--ready-fd N]\n",
+  std::fprintf(stderr, "mvm daemon: %s\nusage: mvm daemon [--foreground] [--metrics-listen ADDRESS:PORT] [--ready-fd N]\n",
                printable(what).c_str());
   return 2;
 }
 
 int run_daemon(int argc, char** argv) {
   sys::Fd ready;
+  std::string metrics_listen;
   for (int at = 2; at < argc; ++at) {
     const std::string_view argument = argv[at];
     if (argument == "--foreground") continue;  // what it does anyway; says so in a unit file
+    if (argument == "--metrics-listen") {
+      if (at + 1 == argc) return usage("--metrics-listen takes an address, 127.0.0.1:9464");
+      metrics_listen = argv[++at];
+      continue;
+    }
     if (argument != "--ready-fd") return usage("unknown argument " + std::string(argument));
     const auto number = at + 1 < argc ? parse_u64(argv[++at]) : std::nullopt;
     if (!number || *number < 3 || *number > 1023) return usage("--ready-fd takes a number from 3");
@@ -84,6 +90,7 @@ int run_daemon(int argc, char** argv) {
       .isolation = host.isolation,
       .cgroups = jail::Cgroups::find(),
       .idle = idle_from_environment(),
+      .metrics_listen = metrics_listen,
       .audit = {.strict = second_word("MVM_AUDIT_SYNC", "normal", "strict"),
                 .paths = !second_word("MVM_AUDIT_PATHS", "on", "off")},
       .check_host = check_kvm};

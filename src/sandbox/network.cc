@@ -36,10 +36,13 @@ static egress::Limits limits_of(const proto::NetworkLimits& from) {
 }
 
 Network::Network(const std::optional<proto::NetworkConfig>& config, std::string name,
-                 egress::EventSink sink, egress::QuestionSink on_question)
-    : config_(config), sink_(std::move(sink)) {
+                 egress::EventSink sink, egress::QuestionSink on_question,
+                 std::vector<std::shared_ptr<egress::FilterSource>> filters,
+                 std::vector<policy::InspectRule> inspect)
+    : config_(config), sink_(std::move(sink)), inspect_(std::move(inspect)) {
   if (!config_) return;
   try {
+    settings_.filters = std::move(filters);
     settings_.name = std::move(name);
     settings_.policy = policy();
     settings_.mode = config_->audit ? egress::Mode::Audit : egress::Mode::Enforce;
@@ -48,7 +51,8 @@ Network::Network(const std::optional<proto::NetworkConfig>& config, std::string 
     settings_.ask_patience = std::chrono::milliseconds(config_->ask_timeout_ms);
     settings_.on_question = std::move(on_question);
     // Whom servers are believed, where connections to them are inspected.
-    if (!settings_.policy.routes.empty()) settings_.trust = crypto::TrustStore::system();
+    if (!settings_.policy.routes.empty() || !inspect_.empty())
+      settings_.trust = crypto::TrustStore::system();
     maker_ = std::make_unique<net::GuestNetworkMaker>(addresses_, config_->mtu);
   } catch (const Error& error) {
     missing_ = error.message();
@@ -67,6 +71,7 @@ void Network::start_proxy(loop::Loop& loop) {
 policy::Policy Network::policy() const {
   policy::Policy policy = policy::compile(*config_);
   policy::apply(changes_, policy);
+  policy.inspect = inspect_;
   return policy;
 }
 
@@ -104,6 +109,14 @@ std::optional<proto::MonitorNic> Network::card() const {
   if (!proxy_) return std::nullopt;
   return proto::MonitorNic{addresses_.guest_mac, addresses_.guest4, addresses_.guest6,
                            static_cast<uint16_t>(config_->mtu)};
+}
+
+std::optional<proto::EgressCounters> Network::counters() const {
+  if (!proxy_) return std::nullopt;
+  const egress::Counters from = proxy_->counters();
+  return proto::EgressCounters{
+      from.flows_now, from.flows,           from.flows_refused, from.packets_refused,
+      from.queries,   from.queries_refused, from.sent,          from.received};
 }
 
 std::string Network::guest_settings() const {

@@ -12,6 +12,7 @@
 #include "mvm/egress/proxy.h"
 #include "mvm/loop/loop.h"
 #include "mvm/net/maker.h"
+#include "mvm/proto/counters.h"
 #include "mvm/proto/monitor.h"
 #include "mvm/proto/network.h"
 #include "mvm/proto/policy.h"
@@ -22,9 +23,12 @@ class Network {
  public:
   // Begins to make it, in a child process, and reads what it needs of the host's files. The caller
   // must have one thread. `name` is the sandbox's; `sink` records the proxy's decisions,
-  // `on_question` is told of what waits for a person.
+  // `on_question` is told of what waits for a person. `filters` look into the exchanges of what
+  // `inspect` names, besides those that routes judge.
   Network(const std::optional<proto::NetworkConfig>& config, std::string name,
-          egress::EventSink sink, egress::QuestionSink on_question);
+          egress::EventSink sink, egress::QuestionSink on_question,
+          std::vector<std::shared_ptr<egress::FilterSource>> filters,
+          std::vector<policy::InspectRule> inspect);
   ~Network();
 
   // Waits for it, and starts the proxy that answers the guest. Throws Error{Unsupported} when there
@@ -48,6 +52,8 @@ class Network {
   void change(proto::PolicyChanges changes);
   // Nothing without a card.
   egress::Proxy* proxy() const { return proxy_.get(); }
+  // What the proxy has counted; nothing without one.
+  std::optional<proto::EgressCounters> counters() const;
   // Why there is no network although one was asked for; empty when nothing is amiss.
   const std::string& missing() const { return missing_; }
 
@@ -60,6 +66,7 @@ class Network {
   proto::PolicyChanges changes_;
   bool recordable_ = true;
   egress::EventSink sink_;
+  std::vector<policy::InspectRule> inspect_;
   egress::Settings settings_;
   net::GuestAddresses addresses_;
   std::unique_ptr<net::GuestNetworkMaker> maker_;

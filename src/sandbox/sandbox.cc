@@ -19,6 +19,7 @@
 #include "mvm/sys/io.h"
 #include "mvm/sys/socket.h"
 
+#include "ai_meter.h"
 #include "audit_trail.h"
 #include "exit_record.h"
 #include "monitor_link.h"
@@ -109,6 +110,7 @@ class Sandbox::Impl {
  private:
   void on_request(Asker asker, ByteView request);
   void on_memory_request(Asker asker, ByteView request);
+  void on_ai_budget(Asker asker, ByteView request);
   void answer_memory(const Bytes& payload);
   void on_agent_ready();
   void on_agent_lost(AgentLoss loss, const std::string& why);
@@ -129,6 +131,7 @@ class Sandbox::Impl {
   loop::Loop* loop_;
   proto::SandboxConfig config_;
   AuditTrail audit_;
+  std::unique_ptr<AiMeter> ai_;
   Network network_;  // begins at once: it is made while the rest is
   sys::Fd control_;
   sys::Fd data_;
@@ -173,13 +176,15 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fd
              [this](const std::optional<audit::Failure>& failure) {
                network_.set_recordable(!failure);
              }),
+      ai_(make_ai_meter(config_.network, take(fds, proto::SandboxFd::Data).get())),
       network_(
           config_.network, config_.name,
           [this](const egress::Event& event) {
             // What cannot be recorded is told by audit_ itself, and ends admission.
             static_cast<void>(audit_.record(audit::egress_record(event)));
           },
-          [this](const egress::OpenQuestion& question) { desk_.on_question(question); }),
+          [this](const egress::OpenQuestion& question) { desk_.on_question(question); },
+          filters_of(ai_.get()), inspections_of(ai_.get())),
       control_(std::move(take(fds, proto::SandboxFd::Control))),
       data_(std::move(take(fds, proto::SandboxFd::Data))),
       mux_(loop, config_,
@@ -299,6 +304,12 @@ void Sandbox::Impl::on_request(Asker asker, ByteView request) {
     stop(*stop_request);
   } else if (verb == proto::kSandboxMemoryVerb) {
     on_memory_request(asker, request);
+  } else if (verb == proto::kSandboxCountersVerb) {
+    const auto counters = network_.counters();
+    mux_.answer(asker, counters ? proto::encode_ok(counters->encode())
+                                : proto::encode_error({Kind::Unavailable, "it has no network"}));
+  } else if (verb == proto::kSandboxAiBudgetVerb) {
+    on_ai_budget(asker, request);
   } else if (!desk_.take(asker, verb, request) && !ports_.answer(asker, request)) {
     mux_.answer(asker,
                 proto::encode_error({Kind::Unsupported, "no such request: " + printable(verb)}));
@@ -316,6 +327,21 @@ void Sandbox::Impl::on_memory_request(Asker asker, ByteView request) {
     return mux_.answer(asker,
                        proto::encode_error({Kind::Unavailable, "the monitor does not answer"}));
   memory_askers_.push_back(asker);
+}
+
+void Sandbox::Impl::on_ai_budget(Asker asker, ByteView request) {
+  const auto refuse = [&](Kind kind, const std::string& why) {
+    mux_.answer(asker, proto::encode_error({kind, why}));
+  };
+  const auto decoded = proto::AiBudgetRequest::decode(request);
+  if (!decoded) return refuse(Kind::Invalid, "the request does not decode");
+  if (!ai_) return refuse(Kind::Conflict, "the sandbox was started without metering of AI");
+  try {
+    if (const auto why = ai_->change(*decoded)) return refuse(Kind::Internal, *why);
+    mux_.answer(asker, proto::encode_ok());
+  } catch (const Error& error) {
+    refuse(error.kind(), error.message());
+  }
 }
 
 void Sandbox::Impl::answer_memory(const Bytes& payload) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "mvm/api/types.h"
+#include "mvm/api/usage.h"
 
 namespace mvm::api {
 
@@ -49,6 +50,13 @@ class Service {
   virtual std::vector<Kernel> kernels() = 0;
   virtual Kernel import_kernel(const KernelImportRequest& request) = 0;
   virtual void remove_kernel(const std::string& name, bool force) = 0;
+
+  // Of the sandboxes whose use of AI is metered.
+  virtual std::vector<AiUsage> ai_usage() = 0;
+  virtual AiUsage change_ai_budget(const std::string& name,
+                                   const proto::AiBudgetRequest& request) = 0;
+  // Prometheus' text, or OpenTelemetry's JSON.
+  virtual std::string metrics(bool otlp) = 0;
 
   virtual void stop_daemon() = 0;  // returns at once; sandboxes go on
 };

@@ -69,6 +69,11 @@ int audit_export(Context& context, const Arguments& arguments);
 int audit_why(Context& context, const Arguments& arguments);
 int egress_log(Context& context, const std::string& sandbox, bool follow);  // `logs --egress`
 
+// ---- use of AI -------------------------------------------------------------------------------
+int ai_usage(Context& context, const Arguments& arguments);
+int ai_budget(Context& context, const Arguments& arguments);
+int metrics(Context& context, const Arguments& arguments);
+
 // ---- mvm itself ------------------------------------------------------------------------------
 int doctor(Context& context, const Arguments& arguments);
 int policy_scan(Context& context, const Arguments& arguments);

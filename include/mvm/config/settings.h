@@ -56,6 +56,18 @@ struct Settings {
   std::vector<std::string> resolvers;
   std::vector<proto::NetworkRoute> routes;
   std::vector<std::string> ports;  // published: proto/ports.h; of several sources they add up
+  // Use of AI; limits of 0 are none.
+  std::optional<bool> ai_metering;
+  std::optional<std::string> ai_on_unknown;
+  std::optional<bool> ai_reserve;
+  std::optional<bool> ai_inject_stream_usage;
+  std::vector<std::string> ai_providers;
+  std::vector<std::string> ai_prices;
+  std::optional<uint64_t> ai_max_total_tokens;
+  std::optional<uint64_t> ai_max_input_tokens;
+  std::optional<uint64_t> ai_max_output_tokens;
+  std::optional<uint64_t> ai_max_requests;
+  std::optional<std::string> ai_max_cost;
   std::map<std::string, std::string> env;
   std::map<std::string, std::string> labels;
   bool operator==(const Settings&) const = default;

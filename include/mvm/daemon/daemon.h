@@ -39,6 +39,8 @@ struct DaemonOptions {
   // Sandboxes that start at the same time; further ones wait for their turn. 0: one a processor of
   // the host, and two at least.
   size_t starts_at_once = 0;
+  // Where `GET /metrics` is answered, besides the socket: "127.0.0.1:9464". Empty: nowhere.
+  std::string metrics_listen{};
   AuditSettings audit{};
   obs::Log log{};  // NOLINT(readability-redundant-member-init): its constructor is explicit
   // Throws when this host cannot run a guest, saying why and what to do. Asked before the first

@@ -25,6 +25,7 @@ enum class Reason {
   ProtocolUnsupported,
   RateLimited,
   ResourceExhausted,
+  AiBudget,  // the sandbox's budget for AI is used up, or cannot be kept
   // No decisions, but what became of what was admitted.
   DnsFailed,            // no resolver gave an answer
   UpstreamUnreachable,  // no address of the host took the connection

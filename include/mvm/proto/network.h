@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mvm/base/bytes.h"
+#include "mvm/proto/ai.h"
 
 namespace mvm::proto {
 
@@ -57,6 +58,7 @@ struct NetworkConfig {
   std::vector<std::string> resolvers;  // "9.9.9.9", "[2620:fe::fe]:53"; empty: the host's
   NetworkLimits limits;
   uint64_t ask_timeout_ms = 60'000;  // how long outcome "ask" waits for an answer
+  AiConfig ai;                       // use of AI at the hosts that the rules admit
   uint32_t mtu = kMaxMtu;  // no wire is on the way, so frames are as long as the kernel's can be
   bool operator==(const NetworkConfig&) const = default;
 

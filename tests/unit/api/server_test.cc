@@ -23,6 +23,21 @@ using std::chrono::milliseconds;
 // Answers from what the test put in.
 class ScriptedService final : public Service {
  public:
+  std::vector<AiUsage> ai_usage() override {
+    AiUsage usage;
+    usage.sandbox = "web";
+    usage.budget.max_total_tokens = 5;
+    usage.models.push_back({"openai", "gpt-4o", {.requests = 1, .total_tokens = 29}});
+    return {usage};
+  }
+  AiUsage change_ai_budget(const std::string& name,
+                           const proto::AiBudgetRequest& request) override {
+    AiUsage usage;
+    usage.sandbox = name + (request.reset ? " reset" : "");
+    if (request.budget) usage.budget = *request.budget;
+    return usage;
+  }
+  std::string metrics(bool otlp) override { return otlp ? "{}" : "mvm_up 1\n"; }
   Version version() override { return {"9.9", 1, 1, "t", "/r", "/d", 0}; }
   std::vector<Sandbox> sandboxes(bool all) override {
     Sandbox sandbox;

@@ -29,7 +29,17 @@ class FakeDaemon final : public api::Service {
   std::vector<api::Kernel> kernel_list;
   std::vector<api::SandboxSpec> created;
   std::vector<std::string> calls;
+  std::vector<api::AiUsage> usage;
 
+  std::vector<api::AiUsage> ai_usage() override { return usage; }
+  api::AiUsage change_ai_budget(const std::string& name,
+                                const proto::AiBudgetRequest& request) override {
+    calls.push_back("ai budget " + name + (request.reset ? " reset" : ""));
+    if (request.budget) usage.at(0).budget = *request.budget;
+    if (request.reset) usage.at(0).spent = {};
+    return usage.at(0);
+  }
+  std::string metrics(bool otlp) override { return otlp ? "{}\n" : "mvm_up 1\n"; }
   api::Version version() override { return {"0.1.0", 1, 4242, "2026-01-02T03:04:05Z", "", "", 1}; }
   std::vector<api::Sandbox> sandboxes(bool all) override {
     std::vector<api::Sandbox> out;
@@ -616,6 +626,50 @@ TEST_F(Actions, PolicyExplainReadsTheManifest) {
   EXPECT_EQ(out, "allow: allowed, by rule 'read'; each request is judged by itself\n");
   EXPECT_EQ(run({"policy", "explain", "PUT", "https://a.example/r/1"}), 1);
   EXPECT_THAT(out, HasSubstr("deny: route_denied, by rule 'forge'"));
+}
+
+TEST_F(Actions, AiUsageAndBudget) {
+  EXPECT_EQ(run({"ai", "usage"}), 0);
+  EXPECT_THAT(out, HasSubstr("no sandbox's use of AI is metered"));
+  api::AiUsage usage;
+  usage.sandbox = "web";
+  usage.budget.max_total_tokens = 250;
+  usage.spent.total_tokens = 29;
+  usage.spent.input_tokens = 19;
+  usage.spent.output_tokens = 10;
+  usage.spent.requests = 1;
+  usage.spent.unknown = 2;
+  usage.models.push_back({"openai", "gpt-4o", {.requests = 1, .total_tokens = 29}});
+  daemon.usage.push_back(usage);
+  EXPECT_EQ(run({"ai", "usage", "web"}), 0);
+  EXPECT_THAT(out,
+              HasSubstr("web: 29 of 250 tokens (19 input, 10 output), 1 requests, 2 unknown\n"));
+  EXPECT_THAT(out, HasSubstr("gpt-4o"));
+  EXPECT_EQ(run({"ai", "usage", "--json"}), 0);
+  EXPECT_THAT(out, HasSubstr("\"max_total_tokens\":250"));
+  EXPECT_THAT(failure({"ai", "usage", "other"}), HasSubstr("no sandbox 'other'"));
+
+  EXPECT_EQ(run({"ai", "budget", "set", "web", "--max-requests", "9", "--max-cost", "2.50"}), 0);
+  EXPECT_THAT(out, HasSubstr("29 of 250 tokens"));
+  EXPECT_THAT(out, HasSubstr("1 of 9 requests, $0.00 of $2.50"));
+  EXPECT_EQ(run({"ai", "budget", "set", "web", "--max-total-tokens", "0"}), 0);
+  EXPECT_THAT(out, HasSubstr("web: 29 tokens"));
+  EXPECT_EQ(run({"ai", "budget", "reset", "web"}), 0);
+  EXPECT_THAT(daemon.calls, testing::Contains("ai budget web reset"));
+  EXPECT_THAT(failure({"ai", "budget", "set", "web"}), HasSubstr("say which limit"));
+  EXPECT_THAT(failure({"ai", "budget", "drop", "web"}), HasSubstr("set or reset"));
+  EXPECT_THAT(failure({"ai", "budget", "set", "web", "--max-cost", "much"}),
+              HasSubstr("must be dollars"));
+  EXPECT_EQ(run({"metrics"}), 0);
+  EXPECT_THAT(out, HasSubstr("mvm_up 1"));
+}
+
+TEST_F(Actions, UpTakesATokenBudget) {
+  EXPECT_EQ(run({"up", "web", "--ai-token-budget", "250000"}), 0);
+  EXPECT_EQ(daemon.created.front().network.ai.budget.max_total_tokens, 250'000U);
+  EXPECT_TRUE(daemon.created.front().network.ai.on());
+  EXPECT_THAT(failure({"up", "web", "--no-network", "--ai-token-budget", "1"}),
+              HasSubstr("contradict"));
 }
 
 TEST_F(Actions, PolicyExplainRefusesWhatIsNoRequest) {

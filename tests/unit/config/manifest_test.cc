@@ -246,8 +246,6 @@ TEST(Manifest, WrongRulesHaveTheirPlace) {
               ElementsAre(HasSubstr("mvm.toml:3:13: 'intercept' cannot be false")));
   EXPECT_THAT(complaints("[network]\nroutes = 3\n"),
               ElementsAre(HasSubstr("mvm.toml:2:10: 'routes' must be tables")));
-  EXPECT_THAT(complaints("[network.ai]\nmetering = true\n"),
-              ElementsAre(HasSubstr("'ai': this version of mvm does not support it")));
 }
 
 TEST(Manifest, ReportsEveryComplaintInFileOrder) {
@@ -287,8 +285,31 @@ TEST(Manifest, ComplaintsCarryNoControlBytes) {
       EXPECT_EQ(complaint.find('\x1b'), std::string::npos) << complaint;
 }
 
+TEST(Manifest, ReadsMeteringOfAi) {
+  const Parsed parsed = parse_manifest(
+      "[network.ai]\nmetering = true\nbudget = { max_total_tokens = 250_000, max_cost = \"2.50\" "
+      "}\non_unknown = \"refuse\"\nproviders = [\"openai\", \"llm.example:8443\"]\n"
+      "prices = [\"gpt-4o* input=2.50 output=10\"]\n");
+  EXPECT_TRUE(parsed.complaints.empty());
+  EXPECT_EQ(parsed.settings.ai_metering, true);
+  EXPECT_EQ(parsed.settings.ai_max_total_tokens, 250'000U);
+  EXPECT_EQ(parsed.settings.ai_max_cost, "2.50");
+  EXPECT_EQ(parsed.settings.ai_on_unknown, "refuse");
+  EXPECT_EQ(parsed.settings.ai_providers.size(), 2U);
+  EXPECT_EQ(parse_manifest("[network.ai.budget]\nmax_requests = 7\n").settings.ai_max_requests, 7U);
+  EXPECT_THAT(complaints("[network.ai]\nbudget = { max_tokens = 1 }\n"),
+              ElementsAre(HasSubstr("unknown key 'max_tokens' in [network.ai.budget]")));
+  EXPECT_THAT(complaints("[network.ai]\nproviders = [\"opneai\"]\n"),
+              ElementsAre(HasSubstr("mvm.toml:2:14: 'providers' must be one of openai, ")));
+  EXPECT_THAT(complaints("[network.ai]\nprices = [\"gpt-4o 2.50\"]\n"),
+              ElementsAre(HasSubstr("'prices' must be a model and its dollars")));
+  EXPECT_THAT(complaints("[network.ai]\non_unknown = \"guess\"\n"),
+              ElementsAre(HasSubstr("\"count\", \"estimate\" or \"refuse\"")));
+  EXPECT_THAT(complaints("[network]\nai = 3\n"),
+              ElementsAre(HasSubstr("'network.ai' must be a table")));
+}
+
 TEST(Manifest, LaterNamesAreRefusedNeverIgnored) {
-  EXPECT_THAT(complaints("[network.ai]\nmetering = true\n"), ElementsAre(HasSubstr("'ai'")));
   for (const LaterKey& later : later_keys()) {
     const std::string text = (later.table.empty() ? "" : "[" + std::string(later.table) + "]\n") +
                              std::string(later.name) + " = \"x\"\n";

@@ -884,6 +884,51 @@ TEST_F(DaemonTest, ClosesItsOwnLogAndGoesOnWithItAfterARestart) {
   EXPECT_EQ(verdict.files, 2U);
 }
 
+TEST_F(DaemonTest, UseOfAiIsReadAndItsBudgetChanged) {
+  start();
+  api::SandboxSpec metered = spec("metered");
+  metered.network.ai.budget.max_total_tokens = 100;
+  client()->create(metered);
+  client()->create(spec("plain"));
+  const auto usage = client()->ai_usage();
+  ASSERT_EQ(usage.size(), 1U);
+  EXPECT_EQ(usage[0].sandbox, "metered");
+  EXPECT_EQ(usage[0].budget.max_total_tokens, 100U);
+  EXPECT_EQ(error_of([&] { client()->change_ai_budget("plain", {std::nullopt, true}); }).kind(),
+            Kind::Conflict);
+
+  // Of a stopped one the daemon itself writes the journal; it is there for the next daemon too.
+  client()->stop("metered", {});
+  proto::AiBudget budget;
+  budget.max_requests = 7;
+  budget.max_cost = "2.5";
+  EXPECT_EQ(client()->change_ai_budget("metered", {budget, false}).budget.max_cost, "2.50");
+  restart();
+  EXPECT_EQ(client()->ai_usage().at(0).budget.max_requests, 7U);
+  EXPECT_FALSE(client()->ai_usage().at(0).budget.max_total_tokens);
+  budget.max_cost = "much";
+  EXPECT_EQ(error_of([&] { client()->change_ai_budget("metered", {budget, false}); }).kind(),
+            Kind::Invalid);
+
+  const std::string text = client()->metrics(false);
+  EXPECT_NE(text.find("mvm_sandboxes{state=\"running\"} 1\n"), std::string::npos) << text;
+  EXPECT_NE(
+      text.find("mvm_instance_ai_budget_limit{instance=\"metered\",budget=\"max_requests\"} 7"),
+      std::string::npos)
+      << text;
+  EXPECT_EQ(client()->metrics(true).front(), '{');
+}
+
+TEST_F(DaemonTest, WrongMeteringIsRefused) {
+  start();
+  api::SandboxSpec wrong = spec("wrong");
+  wrong.network.ai.metering = true;
+  wrong.network.ai.providers = {"opneai"};
+  const Error error = error_of([&] { client()->create(wrong); });
+  EXPECT_EQ(error.kind(), Kind::Invalid);
+  EXPECT_NE(error.message().find("network.ai.providers"), std::string::npos) << error.message();
+}
+
 TEST_F(DaemonTest, RemovesTheLogOfARemovedSandboxAfterItsTime) {
   start();
   const std::string old = client()->create(spec("old")).id;

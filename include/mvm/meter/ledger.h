@@ -1,0 +1,76 @@
+#pragma once
+// Lets requests out while a budget lasts, and charges it when their answers have ended. The answer
+// that crosses a limit passes; the next request is refused. Pure: what changes goes to `keep`,
+// which is the journal, before it counts.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mvm/meter/account.h"
+#include "mvm/meter/budget.h"
+#include "mvm/meter/reader.h"
+
+namespace mvm::meter {
+
+struct Terms {
+  Budget budget;
+  OnUnknown on_unknown = OnUnknown::Count;
+  // Requests under way count as what they may use at most: beside others, one is let out only if
+  // the budget holds for all of them.
+  bool reserve = false;
+  PriceTable prices;
+};
+
+struct Denial {
+  std::string budget;  // "max_total_tokens"; "on_unknown"; "journal"
+  uint64_t limit = 0;
+  uint64_t used = 0;
+  bool reserved = false;  // it may fit when those under way have ended
+  std::string message;
+  bool operator==(const Denial&) const = default;
+};
+
+class Ledger {
+ public:
+  // Puts a record down that is about to change `before`. False: it is not on record, and must not
+  // count. Must not throw.
+  using Keep = std::function<bool(const Record& record, const Account& before)>;
+  Ledger(Terms terms, Account account, Keep keep);
+
+  // The request is let out, as `id`; else why not.
+  std::optional<Denial> admit(Provider provider, const Bounds& bounds, uint64_t& id);
+  // Its body is known: from now on it counts as `bounds`. With `reserve` it may be refused after
+  // all, and has then ended.
+  std::optional<Denial> bound(uint64_t id, const Bounds& bounds);
+  // Its answer has ended. `once`: see Record.
+  void settle(uint64_t id, const ResponseReader::Result& result, uint64_t once = 0);
+
+  bool set_budget(const Budget& budget);
+  bool reset();
+
+  const Account& account() const noexcept { return account_; }
+  const Budget& budget() const noexcept {
+    return account_.budget ? *account_.budget : terms_.budget;
+  }
+  const Terms& terms() const noexcept { return terms_; }
+
+ private:
+  std::optional<Denial> used_up() const;
+  std::optional<Denial> without_room(uint64_t id, const Bounds& bounds) const;
+  std::optional<Denial> refuse(Provider provider, Denial denial);
+  bool record(const Record& record);
+  bool write_owed();
+
+  Terms terms_;
+  Account account_;
+  Keep keep_;
+  // Ends that could not be recorded; until they can, nothing is let out.
+  std::vector<Record> owed_;
+  std::map<uint64_t, Bounds> bounded_;  // requests whose bodies are known
+};
+
+}

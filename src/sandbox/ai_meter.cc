@@ -1,0 +1,43 @@
+#include "ai_meter.h"
+
+#include "mvm/meter/compile.h"
+
+namespace mvm::sandbox {
+
+AiMeter::AiMeter(const proto::NetworkConfig& network, int data)
+    : AiMeter(meter::compile(network.ai), network, data) {}
+
+AiMeter::AiMeter(meter::Plan plan, const proto::NetworkConfig& network, int data)
+    : journal_(data),
+      ledger_(std::move(plan.terms), journal_.take_account(),
+              [this](const meter::Record& record, const meter::Account& before) {
+                return journal_.keep(record, before);
+              }),
+      inspect_(metering::inspections(plan.catalogue, network)) {
+  source_ = std::make_shared<metering::MeterSource>(std::move(plan.catalogue),
+                                                    plan.inject_stream_usage, ledger_);
+}
+
+std::optional<std::string> AiMeter::change(const proto::AiBudgetRequest& request) {
+  if (request.budget && !ledger_.set_budget(meter::compile(*request.budget))) return journal_.why();
+  if (request.reset && !ledger_.reset()) return journal_.why();
+  return std::nullopt;
+}
+
+std::unique_ptr<AiMeter> make_ai_meter(const std::optional<proto::NetworkConfig>& network,
+                                       int data) {
+  if (!network || !network->ai.on()) return nullptr;
+  return std::make_unique<AiMeter>(*network, data);
+}
+
+std::vector<std::shared_ptr<egress::FilterSource>> filters_of(const AiMeter* meter) {
+  std::vector<std::shared_ptr<egress::FilterSource>> out;
+  if (meter != nullptr) out.push_back(meter->source());
+  return out;
+}
+
+std::vector<policy::InspectRule> inspections_of(const AiMeter* meter) {
+  return meter == nullptr ? std::vector<policy::InspectRule>() : meter->inspect();
+}
+
+}

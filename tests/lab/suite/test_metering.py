@@ -1,0 +1,60 @@
+"""Use of AI providers: counted, bounded by a budget, and remembered."""
+import http.server
+import json
+import tempfile
+
+from harness import equal, has, mvm, ok, sandbox
+from test_network import certified, internet, python
+
+ANSWER = json.dumps({"id": "chatcmpl-1", "object": "chat.completion", "model": "gpt-4o-2024-08-06",
+                     "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}],
+                     "usage": {"prompt_tokens": 19, "completion_tokens": 10, "total_tokens": 29}}).encode()
+
+
+class Provider(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(ANSWER)))
+        self.end_headers()
+        self.wfile.write(ANSWER)
+
+    def log_message(self, *_):
+        pass
+
+
+ASK = r"""
+import json, urllib.error, urllib.request
+request = urllib.request.Request("https://api.openai.com/v1/chat/completions", b'{"model":"gpt-4o"}', {"Content-Type": "application/json"})
+try:
+    print(json.load(urllib.request.urlopen(request, timeout=60))["usage"]["total_tokens"])
+except urllib.error.HTTPError as error:
+    print(error.code, json.load(error)["error"]["budget"])
+"""
+
+
+def usage():
+    [one] = json.loads(ok("ai", "usage", "--json").out)
+    return one
+
+
+def test_a_budget_holds_and_is_remembered():
+    """The answer that crosses the budget passes, the next request is refused, also after the sandbox has started again."""
+    with internet() as names, tempfile.TemporaryDirectory() as folder, certified("api.openai.com", folder, Provider):
+        manifest = folder + "/mvm.toml"
+        with open(manifest, "w", encoding="utf-8") as file:
+            file.write(f'[network]\nallow_hosts = ["api.openai.com"]\nresolvers = ["127.0.0.1:{names.port}"]\n'
+                       '[network.ai]\nbudget = { max_total_tokens = 20 }\n')
+        with sandbox("metered", "-f", manifest):
+            equal(python("metered", ASK), "29")
+            equal(python("metered", ASK), "429 max_total_tokens")
+            equal((usage()["spent"]["total_tokens"], usage()["counts"]["refused"]), (29, 1))
+            ok("down", "metered")
+            ok("up", "metered", timeout=300)
+            equal(python("metered", ASK), "429 max_total_tokens")
+            ok("ai", "budget", "reset", "metered")
+            equal(python("metered", ASK), "29")
+            has(ok("metrics").out,
+                'mvm_instance_ai_tokens_total_total{instance="metered",provider="openai",model="gpt-4o-2024-08-06"} 58')
+            has(mvm("ai", "usage").out, "metered: 29 of 20 tokens")

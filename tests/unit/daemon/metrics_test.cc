@@ -1,0 +1,105 @@
+// Figures for machines: every family once, its samples behind it, and OpenTelemetry's names.
+
+#include "../../../src/daemon/metrics.h"
+
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "mvm/base/text.h"
+
+namespace mvm::daemon {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Figures figures() {
+  Figures out;
+  out.version = "1.2.3";
+  api::Sandbox web;
+  web.name = "web";
+  web.state = api::SandboxState::Running;
+  web.cpus = 2;
+  web.memory = 1024;
+  out.sandboxes.push_back(web);
+  api::AiUsage usage;
+  usage.sandbox = "web";
+  usage.budget.max_total_tokens = 100;
+  usage.budget.max_cost = "2.50";
+  usage.spent.total_tokens = 40;
+  usage.spent.cost_nanodollars = 1'500'000'000;
+  usage.under_way = 3;
+  usage.models.push_back({"openai",
+                          "gpt-4o",
+                          {.requests = 5,
+                           .unknown = 1,
+                           .input_tokens = 30,
+                           .output_tokens = 10,
+                           .total_tokens = 40,
+                           .cached_tokens = 7,
+                           .cost_nanodollars = 1'500'000'000}});
+  out.usage.push_back(usage);
+  out.egress.emplace_back("web", proto::EgressCounters{.flows = 9, .sent = 11});
+  return out;
+}
+
+TEST(Metrics, PrometheusTextHasWhatIsCounted) {
+  const std::string text = prometheus_text(figures());
+  for (const char* line :
+       {"mvm_build_info{version=\"1.2.3\"} 1\n", "mvm_sandboxes{state=\"running\"} 1\n",
+        "mvm_instance_running{instance=\"web\"} 1\n",
+        "mvm_instance_egress_flows_total{instance=\"web\"} 9\n",
+        "mvm_instance_ai_requests_total{instance=\"web\",provider=\"openai\",model=\"gpt-4o\"} 5\n",
+        "mvm_instance_ai_requests_unknown_total{instance=\"web\",provider=\"openai\",model=\"gpt-"
+        "4o\"} 1\n",
+        "mvm_instance_ai_tokens_input_total{instance=\"web\",provider=\"openai\",model=\"gpt-4o\"} "
+        "30\n",
+        "mvm_instance_ai_tokens_total_total{instance=\"web\",provider=\"openai\",model=\"gpt-4o\"} "
+        "40\n",
+        "mvm_instance_ai_tokens_cached_total{instance=\"web\",provider=\"openai\",model=\"gpt-4o\"}"
+        " 7\n",
+        "mvm_instance_ai_cost_dollars_total{instance=\"web\",provider=\"openai\",model=\"gpt-4o\"} "
+        "1.500000000\n",
+        "mvm_instance_ai_budget_limit{instance=\"web\",budget=\"max_total_tokens\"} 100\n",
+        "mvm_instance_ai_budget_used{instance=\"web\",budget=\"max_total_tokens\"} 40\n",
+        "mvm_instance_ai_budget_cost_limit_dollars{instance=\"web\"} 2.500000000\n",
+        "mvm_instance_ai_requests_under_way{instance=\"web\"} 3\n"})
+    EXPECT_THAT(text, HasSubstr(line));
+  EXPECT_THAT(text, Not(HasSubstr("max_requests")));
+}
+
+TEST(Metrics, EverySampleStandsBehindItsOwnFamily) {
+  std::set<std::string> seen;
+  std::string family;
+  const std::string text = prometheus_text(figures());
+  for (const std::string_view line : split(text, '\n')) {
+    if (line.starts_with("# HELP ")) {
+      family = line.substr(7, line.find(' ', 7) - 7);
+      EXPECT_TRUE(seen.insert(family).second) << family;
+    } else if (!line.empty() && !line.starts_with("#")) {
+      EXPECT_EQ(line.substr(0, line.find_first_of("{ ")), family);
+    }
+  }
+}
+
+TEST(Metrics, OpenTelemetryHasItsOwnNames) {
+  const auto json = nlohmann::json::parse(otlp_json(figures(), 42));
+  const auto& metrics = json["resourceMetrics"][0]["scopeMetrics"][0]["metrics"];
+  ASSERT_EQ(metrics[0]["name"], "gen_ai.client.token.usage");
+  EXPECT_EQ(metrics[0]["unit"], "{token}");
+  const auto& points = metrics[0]["histogram"]["dataPoints"];
+  ASSERT_EQ(points.size(), 2U);
+  EXPECT_EQ(points[0]["count"], "4");  // one is unknown, and no zero
+  EXPECT_EQ(points[0]["sum"], 30);
+  EXPECT_EQ(points[0]["timeUnixNano"], "42");
+  EXPECT_EQ(points[0]["attributes"][0]["key"], "gen_ai.provider.name");
+  EXPECT_EQ(points[0]["attributes"][0]["value"]["stringValue"], "openai");
+  EXPECT_EQ(points[1]["attributes"][3]["value"]["stringValue"], "output");
+  EXPECT_EQ(metrics[1]["sum"]["dataPoints"][0]["asInt"], "5");
+}
+
+}
+}

@@ -1,0 +1,302 @@
+// Exchanges with AI providers through the proxy, with a real client and server: what they used is
+// counted, and a budget refuses the next one.
+#include "mvm/metering/filter.h"
+
+#include <gmock/gmock.h>
+
+#include "mvm/crypto/trust.h"
+#include "mvm/metering/journal_file.h"
+#include "mvm/sys/file.h"
+
+#include "unit/egress/rig.h"
+
+namespace mvm::metering {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr const char* kPublic = "93.184.216.34";
+constexpr const char* kHost = "api.openai.com";
+
+// Answers with the file and type that the query names; "cut" ends in the middle, "hold" says
+// nothing until the client goes away. What it was asked is in the answer's head.
+constexpr const char* kProvider = R"(
+import http.server, ssl, sys, json, urllib.parse
+class H(http.server.BaseHTTPRequestHandler):
+  protocol_version = 'HTTP/1.1'
+  def log_message(self, *a): pass
+  def do_POST(self):
+    if self.headers.get('Transfer-Encoding') == 'chunked':
+      body = b''
+      while (n := int(self.rfile.readline().split(b';')[0], 16)):
+        body += self.rfile.read(n); self.rfile.readline()
+      self.rfile.readline()
+    else: body = self.rfile.read(int(self.headers.get('Content-Length', 0)))
+    q = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query))
+    answer = open(sys.argv[4] + '/' + q['file'], 'rb').read()
+    if 'times' in q: answer = answer * int(q['times'])
+    self.send_response(int(q.get('status', 200)))
+    self.send_header('Content-Type', q.get('type', 'application/json'))
+    self.send_header('X-Encoding', str(self.headers.get('Accept-Encoding')))
+    self.send_header('X-Asked', str(b'"include_usage":true' in body))
+    if 'coding' in q:
+      import gzip, zlib, subprocess
+      made = {'gzip': gzip.compress, 'deflate': zlib.compress, 'other': lambda b: b,
+              'zstd': lambda b: subprocess.run(['zstd', '-c'], input=b, stdout=-1).stdout,
+              'br': lambda b: subprocess.run(['brotli', '-c'], input=b, stdout=-1).stdout}
+      answer = made[q['coding']](answer); self.send_header('Content-Encoding', q['coding'])
+    if 'event-stream' in q.get('type', ''):
+      self.send_header('Transfer-Encoding', 'chunked'); self.end_headers()
+      stop = len(answer) // 2 if 'cut' in q else len(answer)
+      for i in range(0, stop, 50):
+        piece = answer[i:min(i + 50, stop)]
+        self.wfile.write(b'%x\r\n%s\r\n' % (len(piece), piece)); self.wfile.flush()
+      if 'hold' in q: self.rfile.read(1)
+      if 'cut' in q or 'hold' in q: self.close_connection = True; return
+      self.wfile.write(b'0\r\n\r\n')
+    else:
+      self.send_header('Content-Length', str(len(answer))); self.end_headers()
+      self.wfile.write(answer)
+  do_GET = do_POST
+s = http.server.ThreadingHTTPServer((sys.argv[1], int(sys.argv[2])), H)
+c = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); c.load_cert_chain(sys.argv[3], sys.argv[3] + '.key')
+s.socket = c.wrap_socket(s.socket, server_side=True, do_handshake_on_connect=False)
+s.serve_forever()
+)";
+
+class Metering : public egress::EgressTest {
+ protected:
+  void SetUp() override {
+    EgressTest::SetUp();
+    if (IsSkipped()) return;
+    own_address(kPublic);
+    resolver_.add(kHost, kPublic);
+  }
+
+  // Metering alone turns on looking into the providers' connections.
+  void start(meter::Terms terms, bool inject = false) {
+    const std::string path = certificate(kHost);
+    settings_.trust = crypto::TrustStore::from_pem(as_text(sys::read_file(path, 1 << 20)), path);
+    serve({"python3", "-u", "-c", kProvider, kPublic, "443", path, MVM_FIXTURES},
+          {egress::ip(kPublic), 443});
+    ledger_.emplace(std::move(terms), meter::Account{},
+                    [](const meter::Record&, const meter::Account&) { return true; });
+    allow_host(kHost);
+    const std::vector<std::string> words{"openai"};
+    const meter::Catalogue catalogue(words);
+    settings_.policy.inspect = inspections(catalogue);
+    settings_.filters.push_back(std::make_shared<MeterSource>(catalogue, inject, *ledger_));
+    start_proxy();
+    authority_ = file("authority.pem", proxy_->authority_pem());
+  }
+
+  std::vector<std::string> request(const std::string& query, const std::string& body,
+                                   const std::string& path = "/v1/chat/completions") {
+    return {"curl",
+            "-sS",
+            "-i",
+            "-N",
+            "-m",
+            "30",
+            "--cacert",
+            authority_,
+            "--compressed",
+            "-H",
+            "Content-Type: application/json",
+            "--data-binary",
+            body,
+            "https://" + std::string(kHost) + path + "?" + query};
+  }
+  std::string post(const std::string& query, const std::string& body = R"({"model":"gpt-4o"})") {
+    return guest(request(query, body)).out;
+  }
+  meter::Counts counted() const { return ledger_->account().sum(); }
+  // The filter ends with the exchange, which may be a turn after the client has its answer.
+  bool settled() {
+    return eventually([&] { return ledger_->account().open.empty(); });
+  }
+
+  std::optional<meter::Ledger> ledger_;
+  std::string authority_;
+};
+
+constexpr const char* kStream = "file=openai-chat.sse&type=text/event-stream";
+
+TEST_F(Metering, CountsPlainAnswersAndStreams) {
+  start({});
+  const std::string answer = post("file=openai-chat.json");
+  EXPECT_THAT(answer,
+              AllOf(HasSubstr("HTTP/1.1 200"), HasSubstr("X-Encoding: deflate, gzip, br, zstd"),
+                    HasSubstr("\"total_tokens\": 29")));
+  ASSERT_TRUE(settled());
+  EXPECT_EQ(counted().total, 29U);
+  EXPECT_THAT(post(kStream, R"({"model":"gpt-4o","stream":true})"),
+              AllOf(HasSubstr("X-Asked: False"), HasSubstr("[DONE]")));
+  ASSERT_TRUE(settled());
+  EXPECT_EQ(counted().total, 50U);
+  EXPECT_EQ(counted().cached, 4U);
+  EXPECT_EQ(counted().requests, 2U);
+  EXPECT_EQ(counted().unknown, 0U);
+  EXPECT_TRUE(ledger_->account().series.contains({meter::Provider::OpenAi, "gpt-4o-mini"}));
+}
+
+TEST_F(Metering, TheAnswerThatCrossesPassesAndTheNextRequestIsRefused) {
+  start({.budget = {.total_tokens = 20}});
+  EXPECT_THAT(post("file=openai-chat.json"), HasSubstr("\"total_tokens\": 29"));
+  ASSERT_TRUE(settled());
+  const std::string refused = post("file=openai-chat.json");
+  EXPECT_THAT(
+      refused,
+      AllOf(HasSubstr("HTTP/1.1 429"), HasSubstr("X-Mvm-Egress-Reason: ai_budget_exhausted"),
+            HasSubstr("\"budget\":\"max_total_tokens\""), HasSubstr("\"limit\":\"20\""),
+            HasSubstr("\"used\":\"29\""), HasSubstr("\"code\":\"ai_budget_exhausted\""),
+            Not(HasSubstr("total_tokens\": 29"))));
+  EXPECT_EQ(counted().requests, 1U);
+  EXPECT_EQ(counted().refused, 1U);
+  const auto events = events_of(egress::EventKind::Http);
+  EXPECT_EQ(events.back().reason, policy::Reason::AiBudget);
+  EXPECT_EQ(events.back().rule, "ai.budget.max_total_tokens");
+  // What uses nothing up is let out.
+  const auto models = guest({"curl", "-sS", "--cacert", authority_,
+                             "https://api.openai.com/v1/models?file=openai-error.json"});
+  EXPECT_THAT(models.out, HasSubstr("Rate limit"));
+}
+
+TEST_F(Metering, AStreamWithoutUsageIsUnknownAndStopsALoopUnderEstimate) {
+  start({.budget = {.total_tokens = 1000}, .on_unknown = meter::OnUnknown::Estimate});
+  const std::string body = R"({"model":"gpt-4o","stream":true,"max_tokens":400})";
+  int sent = 0;
+  while (sent < 10 &&
+         post("file=openai-chat-no-usage.sse&type=text/event-stream", body).find("HTTP/1.1 200") !=
+             std::string::npos) {
+    ++sent;
+    ASSERT_TRUE(settled());
+  }
+  EXPECT_EQ(sent, 3);  // 400 and the request's bytes each
+  EXPECT_EQ(counted().unknown, 3U);
+  EXPECT_EQ(counted().total, 0U);
+  EXPECT_EQ(counted().estimated, 3 * (400 + body.size()));
+}
+
+TEST_F(Metering, AsksForAStreamsUsageAndHidesTheAnswer) {
+  start({}, true);
+  const std::string got = post(kStream, R"({"model":"gpt-4o","stream":true})");
+  EXPECT_THAT(got, AllOf(HasSubstr("X-Asked: True"), HasSubstr("Hello"), HasSubstr("[DONE]"),
+                         Not(HasSubstr("\"choices\":[]"))));
+  ASSERT_TRUE(settled());
+  EXPECT_EQ(counted().total, 21U);
+  // Who asks himself gets it, and who does not stream is not changed.
+  EXPECT_THAT(post(kStream, R"({"stream":true,"stream_options":{"include_usage":true}})"),
+              HasSubstr("\"choices\":[]"));
+  EXPECT_THAT(post("file=openai-chat.json"),
+              AllOf(HasSubstr("X-Asked: False"), HasSubstr("\"total_tokens\": 29")));
+}
+
+TEST_F(Metering, AnEndInTheMiddleIsUnknown) {
+  start({.on_unknown = meter::OnUnknown::Refuse});
+  post(std::string(kStream) + "&cut=1", R"({"stream":true})");
+  ASSERT_TRUE(settled());
+  EXPECT_EQ(counted().unknown, 1U);
+  EXPECT_THAT(post(kStream), HasSubstr("\"budget\":\"on_unknown\""));
+}
+
+TEST_F(Metering, AClientThatGoesAwayLeavesAnUnknown) {
+  start({.on_unknown = meter::OnUnknown::Estimate});
+  const std::string body = R"({"stream":true,"max_tokens":100})";
+  // It takes the beginning of the answer and resets the connection.
+  const auto client = guest({"python3", "-c", R"(
+import socket, ssl, struct, sys
+c = ssl.create_default_context(cafile=sys.argv[1])
+s = c.wrap_socket(socket.create_connection(('api.openai.com', 443)), server_hostname='api.openai.com')
+body = sys.argv[2].encode()
+s.sendall(b'POST /v1/chat/completions?file=openai-chat-no-usage.sse&type=text/event-stream&hold=1 '
+          b'HTTP/1.1\r\nHost: api.openai.com\r\nContent-Length: %d\r\n\r\n%s' % (len(body), body))
+while b'Hello' not in s.recv(65536): pass
+s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+s.close()
+)",
+                             authority_, body});
+  ASSERT_EQ(client.code, 0) << client.err;
+  ASSERT_TRUE(settled());
+  EXPECT_EQ(counted().unknown, 1U);
+  EXPECT_EQ(counted().estimated, 100 + body.size());
+}
+
+TEST_F(Metering, ErrorsAndWhatIsNoJsonPassAndUseNothingUp) {
+  start({.on_unknown = meter::OnUnknown::Refuse});
+  EXPECT_THAT(post("file=openai-error.json&status=429"),
+              AllOf(HasSubstr("HTTP/1.1 429"), HasSubstr("Rate limit")));
+  EXPECT_THAT(post("file=openai-chat.sse&status=502&type=text/html"), HasSubstr("HTTP/1.1 502"));
+  ASSERT_TRUE(settled());
+  EXPECT_EQ(counted().requests, 2U);
+  EXPECT_EQ(counted().unknown, 0U);
+}
+
+TEST_F(Metering, ReadsEncodedAnswersAndGivesThemAsTheyCame) {
+  start({});
+  uint64_t total = 0;
+  for (const std::string coding : {"gzip", "deflate", "zstd", "br"}) {
+    const std::string query = std::string(kStream) + "&coding=" + coding;
+    if (std::system(("command -v " + coding + " > /dev/null").c_str()) != 0 &&  // NOLINT
+        coding != "deflate")
+      continue;
+    EXPECT_THAT(post(query, R"({"stream":true})"),
+                AllOf(HasSubstr("Content-Encoding: " + coding), HasSubstr("[DONE]")));
+    ASSERT_TRUE(settled());
+    total += 21;
+    EXPECT_EQ(counted().total, total) << coding;
+    // Half of one is unknown.
+  }
+  EXPECT_GE(total, 42U);
+  post(std::string(kStream) + "&coding=gzip&cut=1");
+  ASSERT_TRUE(settled());
+  EXPECT_EQ(counted().unknown, 1U);
+}
+
+TEST_F(Metering, ReadsEncodedRequestsAndRefusesThoseItCannotUnderABudget) {
+  start({.budget = {.total_tokens = 1000}, .on_unknown = meter::OnUnknown::Estimate});
+  const std::string path = file("body", std::string(R"({"stream":true,"max_tokens":100})"));
+  ASSERT_EQ(std::system(("gzip -n -k " + path).c_str()), 0);  // NOLINT
+  auto words = request("file=openai-chat-no-usage.sse&type=text/event-stream", "@" + path + ".gz");
+  words.insert(words.end(), {"-H", "Content-Encoding: gzip"});
+  EXPECT_THAT(guest(words).out, HasSubstr("HTTP/1.1 200"));
+  ASSERT_TRUE(settled());
+  EXPECT_EQ(counted().estimated, 132U);
+  words.back() = "Content-Encoding: snappy";
+  EXPECT_THAT(guest(words).out, HasSubstr("HTTP/1.1 415"));
+}
+
+TEST_F(Metering, ReadsALargeAnswer) {
+  start({});
+  // Ten megabytes of documents; the last one's usage counts.
+  post("file=openai-chat.json&times=12000");
+  ASSERT_TRUE(settled());
+  EXPECT_EQ(counted().total, 29U);
+}
+
+TEST_F(Metering, ConcurrentRequestsStayWithinWhatIsReserved) {
+  start({.budget = {.total_tokens = 1000}, .reserve = true});
+  // Each may use a little more than 400: two at a time.
+  std::vector<std::unique_ptr<egress::Program>> clients;
+  for (int i = 0; i < 12; ++i)
+    clients.push_back(
+        start_guest(request("file=openai-chat-no-usage.sse&type=text/event-stream&hold=1",
+                            R"({"stream":true,"max_tokens":400})")));
+  ASSERT_TRUE(eventually([&] { return counted().refused == 10; }));
+  EXPECT_EQ(ledger_->account().open.size(), 2U);
+}
+
+TEST_F(Metering, AWebSocketIsRefusedUnderABudget) {
+  start({.budget = {.total_tokens = 1000}});
+  const auto exit =
+      guest({"curl", "-sS", "-i", "-m", "20", "--cacert", authority_, "-H", "Connection: Upgrade",
+             "-H", "Upgrade: websocket", "-H", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "-H",
+             "Sec-WebSocket-Version: 13", "https://api.openai.com/v1/realtime"});
+  EXPECT_THAT(exit.out, AllOf(HasSubstr("429"), HasSubstr("WebSocket"))) << exit.err;
+}
+
+}
+}
