@@ -72,7 +72,6 @@ class Http2Flow final : public HttpFlow {
     http::Headers trailers;
     size_t collected = 0;  // length of a body that is wanted whole; 0: of one that is not
     bool deaf = false;     // what else comes of the request is thrown away
-    bool request_has_body = false;
     bool request_ended = false;
     bool response_begun = false;
     bool response_has_body = false;

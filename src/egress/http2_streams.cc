@@ -90,7 +90,6 @@ void Http2Flow::begin_request(int32_t id, const http::H2Head& head, bool whole) 
   stream.guest = id;
   stream.method = head.method;
   stream.request_ended = whole;
-  stream.request_has_body = !whole;
   const http::RequestHead request = as_request(head);
   settle_host(origin_, request);
   const JudgedRequest judged = judge_request(parts_.judge, origin_, request);
