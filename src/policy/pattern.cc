@@ -12,7 +12,8 @@ std::optional<HostPattern> HostPattern::parse(std::string_view text) {
   if (pattern.below_) text.remove_prefix(2);
   const auto name = dns::Name::parse(text);
   // No rule is for the root or, by a star, for a whole top-level domain.
-  if (!name || *name == dns::Name() || (pattern.below_ && text.find('.') == text.npos))
+  if (!name || *name == dns::Name() ||
+      (pattern.below_ && name->text().find('.') == std::string::npos))
     return std::nullopt;
   pattern.name_ = *name;
   return pattern;

@@ -51,7 +51,7 @@ std::optional<HostRule> parse_host_rule(std::string_view text) {
   if (!parts) return std::nullopt;
   const auto host = HostPattern::parse(parts->host);
   // "10.0.0.1" reads as a name of four labels; whoever writes it means an address.
-  if (!host || IpAddress::parse(parts->host)) return std::nullopt;
+  if (!host || IpAddress::parse(host->text())) return std::nullopt;
   return HostRule{"allow-host " + std::string(text), *host, parts->ports};
 }
 
@@ -93,7 +93,7 @@ std::optional<Route> parse_endpoint(std::string_view text) {
   if (!parts) return std::nullopt;
   const auto host = HostPattern::parse(parts->host);
   const auto path = PathPattern::parse(slash == url.size() ? "/" : url.substr(slash));
-  if (!host || IpAddress::parse(parts->host) || !path) return std::nullopt;
+  if (!host || IpAddress::parse(host->text()) || !path) return std::nullopt;
   const std::string id = "allow-endpoint " + std::string(text);
   const uint16_t default_port = https ? 443 : 80;
   return Route{id,

@@ -28,8 +28,9 @@ TEST(HostPattern, IsNotFooledByALengthInsideALabel) {
 }
 
 TEST(HostPattern, RefusesWhatWouldMatchTooMuchOrNothing) {
-  for (const char* text : {"", "*", "*.", "*.com", "a.*.com", "*example.com", "*.*.example.com",
-                           ".", "http://example.com", "example.com/", "ex ample.com"})
+  for (const char* text :
+       {"", "*", "*.", "*.com", "*.com.", "a.*.com", "*example.com", "*.*.example.com", ".",
+        "http://example.com", "example.com/", "ex ample.com"})
     EXPECT_FALSE(HostPattern::parse(text)) << text;
 }
 

@@ -207,6 +207,8 @@ TEST(Decide, InspectRulesLookIntoWhatIsAdmittedAndAdmitNothing) {
 
 TEST(Rules, AreReadAsFlagsSpellThem) {
   EXPECT_FALSE(parse_host_rule("10.0.0.1"));
+  EXPECT_FALSE(parse_host_rule("10.0.0.1.:80"));
+  EXPECT_FALSE(parse_endpoint("GET https://10.0.0.1./"));
   EXPECT_FALSE(parse_host_rule("example.com:0"));
   EXPECT_FALSE(parse_host_rule("example.com:65536"));
   EXPECT_FALSE(parse_host_rule("example.com:"));
