@@ -1,4 +1,5 @@
 """Use of AI providers: counted, bounded by a budget, and remembered."""
+import contextlib
 import http.server
 import json
 import tempfile
@@ -39,22 +40,34 @@ def usage():
     return one
 
 
-def test_a_budget_holds_and_is_remembered():
-    """The answer that crosses the budget passes, the next request is refused, also after the sandbox has started again."""
+@contextlib.contextmanager
+def metered(name, budget):
     with internet() as names, tempfile.TemporaryDirectory() as folder, certified("api.openai.com", folder, Provider):
         manifest = folder + "/mvm.toml"
         with open(manifest, "w", encoding="utf-8") as file:
             file.write(f'[network]\nallow_hosts = ["api.openai.com"]\nresolvers = ["127.0.0.1:{names.port}"]\n'
-                       '[network.ai]\nbudget = { max_total_tokens = 20 }\n')
-        with sandbox("metered", "-f", manifest):
-            equal(python("metered", ASK), "29")
-            equal(python("metered", ASK), "429 max_total_tokens")
-            equal((usage()["spent"]["total_tokens"], usage()["counts"]["refused"]), (29, 1))
-            ok("down", "metered")
-            ok("up", "metered", timeout=300)
-            equal(python("metered", ASK), "429 max_total_tokens")
-            ok("ai", "budget", "reset", "metered")
-            equal(python("metered", ASK), "29")
-            has(ok("metrics").out,
-                'mvm_instance_ai_tokens_total_total{instance="metered",provider="openai",model="gpt-4o-2024-08-06"} 58')
-            has(mvm("ai", "usage").out, "metered: 29 of 20 tokens")
+                       f'[network.ai]\nbudget = {{ {budget} }}\n')
+        with sandbox(name, "-f", manifest):
+            yield
+
+
+def test_a_budget_is_crossed_once():
+    """The answer that crosses the budget passes, the next request is refused, and both are counted."""
+    with metered("crossing", "max_total_tokens = 20"):
+        equal(python("crossing", ASK), "29")
+        equal(python("crossing", ASK), "429 max_total_tokens")
+        equal((usage()["spent"]["total_tokens"], usage()["counts"]["refused"]), (29, 1))
+        has(ok("metrics").out,
+            'mvm_instance_ai_tokens_total_total{instance="crossing",provider="openai",model="gpt-4o-2024-08-06"} 29')
+        has(mvm("ai", "usage").out, "crossing: 29 of 20 tokens")
+
+
+def test_a_budget_is_remembered():
+    """After the sandbox has started again the budget is as used up as it was; a reset begins it anew."""
+    with metered("remembered", "max_requests = 1"):
+        equal(python("remembered", ASK), "29")
+        ok("down", "remembered")
+        ok("up", "remembered", timeout=300)
+        equal(python("remembered", ASK), "429 max_requests")
+        ok("ai", "budget", "reset", "remembered")
+        equal((usage()["spent"]["requests"], usage()["counts"]["total_tokens"]), (0, 29))
