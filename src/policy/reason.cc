@@ -38,6 +38,14 @@ std::string_view reason_word(Reason reason) noexcept {
       return "rate_limited";
     case Reason::ResourceExhausted:
       return "resource_exhausted";
+    case Reason::SecretMisuse:
+      return "secret_misuse";
+    case Reason::SecretLeak:
+      return "secret_leak";
+    case Reason::Unreadable:
+      return "unreadable";
+    case Reason::NotRecorded:
+      return "not_recorded";
     case Reason::DnsFailed:
       return "dns_failed";
     case Reason::UpstreamUnreachable:
