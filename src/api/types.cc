@@ -121,6 +121,18 @@ void describe(Io& io, T& value) {
     io("boot_timeout_ms", value.boot_timeout_ms);
     io("limits", value.limits);
     io("network", value.network);
+    io("secrets", value.secrets);
+    io.unless_empty("secret_values", value.secret_values);
+  } else if constexpr (std::is_same_v<Plain, proto::SecretRule>) {
+    io.required("name", value.name);
+    io("from", value.from);
+    io("hosts", value.hosts);
+    io("places", value.places);
+    io("headers", value.headers);
+    io("prefix", value.prefix);
+    io("plaintext", value.plaintext);
+    io("on_misuse", value.on_misuse);
+    io("on_unreadable", value.on_unreadable);
   } else if constexpr (std::is_same_v<Plain, proto::NetworkConfig>) {
     io("enabled", value.enabled);
     io("audit", value.audit);
@@ -179,6 +191,7 @@ void describe(Io& io, T& value) {
     io("memory_use", value.memory_use);
     io("network", value.network);
     io("network_missing", value.network_missing);
+    io("secrets", value.secrets);
     if constexpr (!std::is_const_v<T>) {
       const auto known = state_from_name(state);
       if (!known) bad_json("sandbox.state", "unknown state \"" + printable(state) + "\"");
@@ -214,6 +227,7 @@ void describe(Io& io, T& value) {
   } else if constexpr (std::is_same_v<Plain, StartRequest>) {
     io("wait", value.wait);
     io("boot_timeout_ms", value.boot_timeout_ms);
+    io.unless_empty("secret_values", value.secret_values);
   } else if constexpr (std::is_same_v<Plain, Version>) {
     io.required("version", value.version);
     io.required("api", value.api);

@@ -206,14 +206,38 @@ static void put(Builder& out, const Egress& event, const Detail& detail) {
   out.number("received", event.received);
 }
 
+static std::string_view word(const SecretUse& event) {
+  switch (event.kind) {
+    case SecretUse::Kind::Used:
+      return "secret_used";
+    case SecretUse::Kind::Inert:
+      return "secret_inert";
+    case SecretUse::Kind::Misused:
+      return "secret_misused";
+    case SecretUse::Kind::Leaked:
+      return "secret_leaked";
+    case SecretUse::Kind::Masked:
+      return "secret_masked";
+    case SecretUse::Kind::Unreadable:
+      break;
+  }
+  return "secret_unreadable";
+}
+static void put(Builder& out, const SecretUse& event, const Detail&) {
+  out.number_if("flow", event.flow);
+  out.text_if("host", event.host.text());
+  out.number_if("port", event.port);
+  out.text("secret", event.secret.text());
+  if (event.count != 1) out.number("count", event.count);
+}
+
 std::string encode(const Position& at, Time time, const LogId& sandbox, const Event& event,
                    const Detail& detail) {
   return std::visit(
       [&](const auto& each) {
         Builder out(at, time, word(each));
         // Events of the daemon's log name the sandbox that they are of themselves.
-        if constexpr (std::is_same_v<std::decay_t<decltype(each)>, Egress> ||
-                      requires { each.run; })
+        if constexpr (requires { each.flow; } || requires { each.run; })
           out.text("sandbox_id", sandbox.text());
         put(out, each, detail);
         return out.finish();

@@ -79,6 +79,13 @@ inline constexpr std::array kNetwork = {
            true},
 };
 
+inline constexpr std::array kSecrets = {
+    Option{0, "secret", "", "NAME[@HOST,…]",
+           "Let it use a secret without having it: NAME gets a placeholder that becomes the value "
+           "on its way to the host. May be given many times (docs/secrets.md).",
+           true},
+};
+
 inline constexpr std::array kPlace = {
     Option{'e', "env", "", "NAME[=VALUE]",
            "Environment variable; without a value, the one of the same name here.", true},

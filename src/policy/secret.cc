@@ -6,13 +6,14 @@
 #include "mvm/base/error.h"
 #include "mvm/base/text.h"
 #include "mvm/policy/compile.h"
+#include "mvm/proto/cbor.h"
 
 namespace mvm::policy {
 namespace {
 
 constexpr std::array<std::string_view, kSecretPlaces> kPlaces{"header", "basic", "query",
                                                               "path",   "form",  "body"};
-constexpr size_t kMaxName = 128;
+constexpr size_t kMaxName = 56;  // "secret:NAME" is the id of a rule in the audit log
 constexpr size_t kMaxPrefix = 32;
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -155,7 +156,8 @@ std::optional<std::string> secret_value_complaint(const SecretBinding& binding,
            " bytes, so it could not be told from other text";
   if (value.size() > proto::kMaxSecretValue)
     return "its value is larger than " + format_size(proto::kMaxSecretValue);
-  if (value.find('\0') != value.npos) return "its value has a zero byte";
+  if (value.find('\0') != value.npos || !proto::is_utf8(value))
+    return "its value is no text (UTF-8, without zero bytes)";
   const bool is_line =
       std::ranges::none_of(value, [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; });
   if (!is_line && binding.has(SecretPlace::Header))
@@ -242,10 +244,12 @@ std::optional<proto::SecretRule> parse_secret_flag(std::string_view text) {
   return rule;
 }
 
-std::vector<HostRule> secret_hosts(const std::vector<SecretBinding>& bindings) {
-  std::vector<HostRule> out;
+std::vector<InspectRule> inspected_for(const std::vector<SecretBinding>& bindings) {
+  std::vector<InspectRule> out;
   for (const SecretBinding& binding : bindings)
-    out.insert(out.end(), binding.hosts.begin(), binding.hosts.end());
+    for (const HostRule& rule : binding.hosts)
+      out.push_back(
+          {rule.host, rule.ports.empty() ? std::vector<uint16_t>{80, 443} : rule.ports, true});
   return out;
 }
 

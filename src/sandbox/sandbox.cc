@@ -24,6 +24,7 @@
 #include "monitor_link.h"
 #include "mux.h"
 #include "network.h"
+#include "secrets.h"
 #include "vsock_bridge.h"
 #include "watchdog.h"
 
@@ -94,7 +95,8 @@ static bool is_out_of_memory(std::string_view panic) {
 
 class Sandbox::Impl {
  public:
-  Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fds, jail::Isolation isolation);
+  Impl(loop::Loop& loop, proto::SandboxConfig config,
+       std::shared_ptr<const secret::Secrets> secrets, SandboxFds fds, jail::Isolation isolation);
   bool has_network() const { return config_.network.has_value(); }
   void open_network() { network_.open(*loop_); }
   void run_machine();
@@ -127,6 +129,7 @@ class Sandbox::Impl {
   loop::Loop* loop_;
   proto::SandboxConfig config_;
   AuditTrail audit_;
+  std::shared_ptr<const secret::Secrets> secrets_;
   Network network_;  // begins at once: it is made while the rest is
   sys::Fd control_;
   sys::Fd data_;
@@ -159,7 +162,8 @@ class Sandbox::Impl {
   loop::Watch farewell_;
 };
 
-Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fds,
+Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config,
+                    std::shared_ptr<const secret::Secrets> secrets, SandboxFds fds,
                     jail::Isolation isolation)
     : loop_(&loop),
       config_(std::move(config)),
@@ -169,11 +173,21 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fd
              [this](const std::optional<audit::Failure>& failure) {
                network_.set_recordable(!failure);
              }),
-      network_(config_.network, config_.name,
-               [this](const egress::Event& event) {
-                 // What cannot be recorded is told by audit_ itself, and ends admission.
-                 static_cast<void>(audit_.record(audit::egress_record(event)));
-               }),
+      secrets_(std::move(secrets)),
+      network_(
+          config_.network, config_.name,
+          [this](const egress::Event& event) {
+            // What cannot be recorded is told by audit_ itself, and ends admission.
+            static_cast<void>(
+                audit_.record(audit::egress_record(without_secrets(event, secrets_.get()))));
+          },
+          secret_source(secrets_, {[this](const guard::SecretNotice& notice) {
+                                     return audit_.record(secret_record(notice));
+                                   },
+                                   [this](const guard::SecretNotice& notice) {
+                                     kill(EndReason::Killed, misuse_text(notice));
+                                   }}),
+          inspected_for(secrets_.get())),
       control_(std::move(take(fds, proto::SandboxFd::Control))),
       data_(std::move(take(fds, proto::SandboxFd::Data))),
       mux_(loop, config_,
@@ -538,9 +552,11 @@ void Sandbox::Impl::finish(const SandboxEnd& end) {
   farewell_ = loop_->after(kFarewell, [this] { loop_->stop(); });
 }
 
-Sandbox::Sandbox(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fds,
+Sandbox::Sandbox(loop::Loop& loop, proto::SandboxConfig config,
+                 std::shared_ptr<const secret::Secrets> secrets, SandboxFds fds,
                  jail::Isolation isolation)
-    : impl_(std::make_unique<Impl>(loop, std::move(config), std::move(fds), isolation)) {}
+    : impl_(std::make_unique<Impl>(loop, std::move(config), std::move(secrets), std::move(fds),
+                                   isolation)) {}
 bool Sandbox::has_network() const { return impl_->has_network(); }
 void Sandbox::open_network() { impl_->open_network(); }
 void Sandbox::run_machine() { impl_->run_machine(); }

@@ -16,6 +16,7 @@
 #include "mvm/base/error.h"
 #include "mvm/proto/end.h"
 #include "mvm/proto/network.h"
+#include "mvm/proto/secrets.h"
 
 namespace mvm::api {
 
@@ -73,6 +74,9 @@ struct SandboxSpec {
   uint64_t boot_timeout_ms = 60'000;
   Limits limits;
   proto::NetworkConfig network;
+  std::vector<proto::SecretRule> secrets;
+  // Of each of them; on the way to the daemon only, which neither stores nor shows them.
+  proto::SecretValues secret_values;
   bool operator==(const SandboxSpec&) const = default;
 };
 
@@ -135,6 +139,7 @@ struct Sandbox {
   proto::NetworkConfig network;
   // Why it runs without a network although one was asked for; empty when nothing is amiss.
   std::string network_missing;
+  std::vector<proto::SecretRule> secrets;
   bool operator==(const Sandbox&) const = default;
 };
 
@@ -154,6 +159,7 @@ struct WaitRequest {
 struct StartRequest {
   bool wait = true;
   uint64_t boot_timeout_ms = 60'000;
+  proto::SecretValues secret_values;  // of the sandbox's secrets
   bool operator==(const StartRequest&) const = default;
 };
 

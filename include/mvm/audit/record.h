@@ -103,9 +103,20 @@ struct Egress {
   uint64_t received = 0;
 };
 
-using Event =
-    std::variant<SandboxCreated, SandboxStarted, SandboxEnded, SandboxRemoved, ImageImported,
-                 ImageRemoved, LogExpired, DaemonStarted, ExecStarted, ExecEnded, Egress>;
+// What became of a secret in one request and its answer.
+struct SecretUse {
+  enum class Kind : uint8_t { Used, Inert, Misused, Leaked, Masked, Unreadable };
+  Kind kind = Kind::Used;
+  uint64_t flow = 0;
+  HostName host;
+  uint16_t port = 0;
+  VariableName secret;
+  uint64_t count = 1;
+};
+
+using Event = std::variant<SandboxCreated, SandboxStarted, SandboxEnded, SandboxRemoved,
+                           ImageImported, ImageRemoved, LogExpired, DaemonStarted, ExecStarted,
+                           ExecEnded, Egress, SecretUse>;
 
 // ---- records of the log itself
 

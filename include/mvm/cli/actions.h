@@ -60,6 +60,12 @@ int audit_export(Context& context, const Arguments& arguments);
 int audit_why(Context& context, const Arguments& arguments);
 int egress_log(Context& context, const std::string& sandbox, bool follow);  // `logs --egress`
 
+// ---- secrets ---------------------------------------------------------------------------------
+int secret_set(Context& context, const Arguments& arguments);
+int secret_list(Context& context, const Arguments& arguments);
+int secret_remove(Context& context, const Arguments& arguments);
+int secret_test(Context& context, const Arguments& arguments);
+
 // ---- mvm itself ------------------------------------------------------------------------------
 int doctor(Context& context, const Arguments& arguments);
 int policy_scan(Context& context, const Arguments& arguments);

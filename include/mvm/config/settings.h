@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mvm/proto/network.h"
+#include "mvm/proto/secrets.h"
 
 namespace mvm::config {
 
@@ -47,6 +48,7 @@ struct Settings {
   std::vector<std::string> allow_endpoints;
   std::vector<std::string> resolvers;
   std::vector<proto::NetworkRoute> routes;
+  std::map<std::string, proto::SecretRule> secrets;  // by their names
   std::map<std::string, std::string> env;
   std::map<std::string, std::string> labels;
   bool operator==(const Settings&) const = default;

@@ -56,11 +56,11 @@ SecretBinding compile_secret(const proto::SecretRule& rule);
 // All of them; also that there are not too many, and no two for one variable.
 std::vector<SecretBinding> compile_secrets(const std::vector<proto::SecretRule>& rules);
 
+// What is inspected because of them: connections to their hosts. Belongs in front of other rules.
+std::vector<InspectRule> inspected_for(const std::vector<SecretBinding>& bindings);
+
 // "NAME", "NAME@host" or "NAME@host,host". Nothing: it is none.
 std::optional<proto::SecretRule> parse_secret_flag(std::string_view text);
-
-// What is inspected because of them: connections to their hosts.
-std::vector<HostRule> secret_hosts(const std::vector<SecretBinding>& bindings);
 
 // ---- complaints about one word, or nothing
 std::optional<std::string> secret_name_complaint(std::string_view text);

@@ -172,7 +172,7 @@ def internet():
 
 
 @contextlib.contextmanager
-def certified(host, folder):
+def certified(host, folder, page=Page):
     """The same pages over TLS, by a certificate of an authority that this machine, but for now no guest, trusts."""
     def openssl(*words):
         subprocess.run(["openssl", *words], check=True, capture_output=True, cwd=folder)
@@ -180,7 +180,7 @@ def certified(host, folder):
     openssl("req", "-x509", *new, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=Test authority")
     openssl("req", "-x509", *new, "-keyout", "host.key", "-out", "host.pem", "-subj", "/CN=" + host, "-CA", "ca.pem", "-CAkey", "ca.key",
             "-addext", "subjectAltName=DNS:" + host, "-addext", "basicConstraints=critical,CA:FALSE")
-    server = http.server.ThreadingHTTPServer((PUBLIC, 443), Page)
+    server = http.server.ThreadingHTTPServer((PUBLIC, 443), page)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder + "/host.pem", folder + "/host.key")
     server.socket = context.wrap_socket(server.socket, server_side=True)

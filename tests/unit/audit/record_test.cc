@@ -67,6 +67,22 @@ TEST(AuditRecord, OfAnExecHoldsItsExitCodeAndNoArguments) {
               HasSubstr(R"("run_id":"run-1","signal":9,"timed_out":1,"prev")"));
 }
 
+TEST(AuditRecord, OfASecretHoldsItsNameAndWhereItWent) {
+  for (const auto& [kind, word] :
+       {std::pair{SecretUse::Kind::Used, "secret_used"}, {SecretUse::Kind::Inert, "secret_inert"},
+        {SecretUse::Kind::Misused, "secret_misused"}, {SecretUse::Kind::Leaked, "secret_leaked"},
+        {SecretUse::Kind::Masked, "secret_masked"},
+        {SecretUse::Kind::Unreadable, "secret_unreadable"}}) {
+    const std::string line =
+        line_of(SecretUse{kind, 9, HostName("api.test"), 443, VariableName("GITHUB_TOKEN"), 2});
+    EXPECT_THAT(line, HasSubstr("\"kind\":\"" + std::string(word) + "\""));
+    EXPECT_THAT(line, HasSubstr(R"("sandbox_id":"sb-abc","flow":9,"host":"api.test","port":443,)"
+                                R"("secret":"GITHUB_TOKEN","count":2,"prev")"));
+    EXPECT_TRUE(parse(line));
+  }
+  EXPECT_EQ(VariableName("ghp_0123 456").text(), "invalid");
+}
+
 TEST(AuditRecord, IsReadAsItWasWritten) {
   const std::string text = line_of(request());
   const auto line = parse(text);
@@ -95,7 +111,9 @@ TEST(AuditRecord, OfEveryKindIsReadAsItWasWritten) {
                                      DaemonStarted{},
                                      ExecStarted{RunId("run-1")},
                                      ExecEnded{RunId("run-1"), 3, {}, false},
-                                     request()};
+                                     request(),
+                                     SecretUse{SecretUse::Kind::Used, 9, HostName("api.test"), 443,
+                                               VariableName("KEY"), 2}};
   ASSERT_EQ(events.size(), std::variant_size_v<Event>);
   for (const Event& event : events) EXPECT_TRUE(parse(line_of(event))) << line_of(event);
   const auto key = key_of('k');

@@ -75,9 +75,8 @@ TEST(Finder, FindsNothingInOtherText) {
 TEST(Finder, FindsEveryWayOfWriting) {
   const std::string value(kValue);
   for (const std::string& written :
-       {value, percent_all(value), 
-        secret::written(value, Writing::Percent), secret::written(value, Writing::Json),
-        html(value), hex(value, false), hex(value, true),
+       {value, percent_all(value), secret::written(value, Writing::Percent),
+        secret::written(value, Writing::Json), html(value), hex(value, false), hex(value, true),
         std::string("\\u0073\\x6b-T0p\\/Secret%2B\\\"Value&#34;%25%26%3C\\u0065nd%3e")}) {
     const auto hit = find("before " + written + " after");
     EXPECT_EQ(hit.kind, Kind::Whole) << written;
