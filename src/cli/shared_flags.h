@@ -80,7 +80,7 @@ inline constexpr std::array kNetwork = {
 };
 
 inline constexpr std::array kSecrets = {
-    Option{0, "secret", "", "NAME[@HOST,…]",
+    Option{0, "secret", "", "NAME[@HOST,...]",
            "Let it use a secret without having it: NAME gets a placeholder that becomes the value "
            "on its way to the host. May be given many times (docs/secrets.md).",
            true},

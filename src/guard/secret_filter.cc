@@ -2,6 +2,10 @@
 // body is rewritten where a secret may be put into it, or where that costs no length; elsewhere it
 // is only read, so that it keeps its Content-Length: of a value that comes in two pieces the first
 // may then have left, and the rest never does.
+//
+// A coded request is decoded beside, and searched; it goes on as it is. A coded answer of a host
+// that has secrets goes on decoded, which every client can read (RFC 9110 §12.5.3). Other hosts'
+// coded answers pass: no value was ever sent there.
 
 #include "mvm/guard/secret_filter.h"
 
@@ -9,6 +13,7 @@
 #include <map>
 #include <optional>
 
+#include "mvm/http/coding.h"
 #include "mvm/http/refusal.h"
 #include "mvm/secret/head.h"
 #include "mvm/secret/stream.h"
@@ -52,11 +57,19 @@ secret::Writing writing_of(std::string_view type) {
   return type.find("json") != type.npos ? secret::Writing::Json : secret::Writing::Plain;
 }
 
-bool is_coded(const http::Headers& headers) {
-  return std::ranges::any_of(headers, [](const http::Header& header) {
-    return http::same_name(header.name, "Content-Encoding") && !header.value.empty() &&
-           !http::same_name(header.value, "identity");
-  });
+// Hands what `in` stands for to `take`, piece by piece. False: it cannot be decoded, or `take` said
+// so.
+template <typename Take>
+bool decode(http::Decoder& decoder, ByteView in, bool last, const Take& take) {
+  constexpr size_t kPiece = size_t{64} * 1024;
+  Bytes piece;
+  http::Decoder::Step step{};
+  do {
+    piece.clear();
+    step = decoder.next(in, piece, kPiece);
+    if (step == http::Decoder::Step::Bad || !take(as_text(piece))) return false;
+  } while (step == http::Decoder::Step::Full);
+  return !last || decoder.whole();
 }
 
 void append(Bytes& out, std::string_view text) {
@@ -85,16 +98,34 @@ class SecretFilter : public egress::ExchangeFilter {
       });
       head.headers.push_back({"Accept-Encoding", "identity"});
     }
-    if (head.framing.kind == http::BodyKind::None || is_coded(head.headers)) return {};
+    const auto codings = http::content_codings(head.headers);
+    if (head.framing.kind == http::BodyKind::None || !codings) return {};
     begin_request_body(type);
+    if (!codings->empty()) {
+      request_decoder_.emplace(*codings);
+      put_.assign(put_.size(), false);
+      body = BodyUse::Read;
+      return {};
+    }
     const bool keeps_length = head.framing.kind == http::BodyKind::Length && !puts_into_body_;
     body = keeps_length ? BodyUse::Read : BodyUse::Rewrite;
     return {};
   }
 
   FilterVerdict request_body(ByteView in, bool last, Bytes& out) override {
-    if (!request_ || request_->feed(as_text(in), last, out)) return {};
-    return std::move(verdict_);
+    if (!request_) return {};
+    if (!request_decoder_) {
+      if (request_->feed(as_text(in), last, out)) return {};
+      return std::move(verdict_);
+    }
+    const bool fine = decode(*request_decoder_, in, last, [&](std::string_view text) {
+      out.clear();
+      return request_->feed(text, false, out);
+    });
+    if (verdict_) return std::move(verdict_);
+    // What is no such coding is whatever the guest wants it to be; there is no end of those.
+    if (!fine) request_.reset();
+    return {};
   }
 
   FilterVerdict response_head(http::ResponseHead& head, BodyUse& body) override {
@@ -103,7 +134,15 @@ class SecretFilter : public egress::ExchangeFilter {
     for (const size_t index : masked) ++masked_[index];
     if (auto refusal = record_masked()) return refusal;
     if (head.framing.kind == http::BodyKind::None) return {};
-    if (is_coded(head.headers)) return unreadable();
+    const auto codings = http::content_codings(head.headers);
+    if (!codings) return unreadable();
+    if (!codings->empty()) {
+      if (!reach_.any()) return {};
+      response_decoder_.emplace(*codings);
+      std::erase_if(head.headers, [](const http::Header& header) {
+        return http::same_name(header.name, "Content-Encoding");
+      });
+    }
     response_.emplace(secrets_->values(),
                       [this](const Finder::Hit& hit, std::string_view, Bytes& to) {
                         ++masked_[hit.id];
@@ -116,7 +155,15 @@ class SecretFilter : public egress::ExchangeFilter {
 
   FilterVerdict response_body(ByteView in, bool last, Bytes& out) override {
     if (!response_) return {};
-    response_->feed(as_text(in), last, out);
+    if (!response_decoder_) {
+      response_->feed(as_text(in), last, out);
+    } else {
+      const bool fine = decode(*response_decoder_, in, last, [&](std::string_view text) {
+        return response_->feed(text, false, out);
+      });
+      if (!fine) return undecodable();
+      if (last) response_->feed({}, true, out);
+    }
     return last ? record_masked() : FilterVerdict{};
   }
 
@@ -199,16 +246,24 @@ class SecretFilter : public egress::ExchangeFilter {
                        where + "; the sandbox has only its placeholder to send");
   }
 
+  // A coding that nobody knows.
   FilterVerdict unreadable() {
-    for (size_t i = 0; i < secrets_->all().size(); ++i) {
-      if (!reach_.bound[i] || secrets_->all()[i].binding.pass_unreadable) continue;
-      if (!tell(What::Unreadable, i)) return not_recorded(i);
-      return refusal(502, Reason::Unreadable, i,
-                     "the answer is in a content coding that was not asked for, so it cannot be "
-                     "searched for secret " +
-                         secrets_->all()[i].binding.name);
-    }
+    for (size_t i = 0; i < secrets_->all().size(); ++i)
+      if (reach_.bound[i] && !secrets_->all()[i].binding.pass_unreadable) return unreadable(i);
     return {};
+  }
+  // One that is known, in a body that is not of it: what has passed cannot be called back.
+  FilterVerdict undecodable() {
+    for (size_t i = 0; i < secrets_->all().size(); ++i)
+      if (reach_.bound[i]) return unreadable(i);
+    return {};
+  }
+  FilterRefusal unreadable(size_t index) {
+    if (!tell(What::Unreadable, index)) return not_recorded(index);
+    return refusal(502, Reason::Unreadable, index,
+                   "the answer's content coding cannot be undone, so it cannot be searched for "
+                   "secret " +
+                       secrets_->all()[index].binding.name);
   }
 
   // ---- the request's body
@@ -255,6 +310,7 @@ class SecretFilter : public egress::ExchangeFilter {
   secret::Reach reach_;
 
   std::optional<secret::Stream> request_;
+  std::optional<http::Decoder> request_decoder_;
   secret::Writing writing_ = secret::Writing::Plain;
   std::vector<bool> put_;  // by secret: is put into this body
   bool puts_into_body_ = false;
@@ -263,6 +319,7 @@ class SecretFilter : public egress::ExchangeFilter {
   FilterVerdict verdict_;
 
   std::optional<secret::Stream> response_;
+  std::optional<http::Decoder> response_decoder_;
   std::map<size_t, uint64_t> masked_;  // not yet told
 };
 

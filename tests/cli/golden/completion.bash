@@ -5,7 +5,7 @@ _mvm_offer() {
     images) COMPREPLY=($(compgen -W "$(mvm image ls --quiet 2>/dev/null)" -- "$2"));;
     files) COMPREPLY=($(compgen -f -- "$2"));;
     shells) COMPREPLY=($(compgen -W 'bash zsh fish' -- "$2"));;
-    commands) COMPREPLY=($(compgen -W 'init up run exec shell cp logs ps inspect stats down rm fs image kernel audit policy doctor config daemon completion version help' -- "$2"));;
+    commands) COMPREPLY=($(compgen -W 'init up run exec shell cp logs ps inspect stats down rm fs image kernel audit secret policy doctor config daemon completion version help' -- "$2"));;
   esac
 }
 _mvm() {
@@ -36,18 +36,21 @@ _mvm() {
     policy) if [[ $COMP_CWORD -eq 2 && $current != -* ]]; then
         COMPREPLY=($(compgen -W 'explain scan' -- "$current")); return
       fi;;
+    secret) if [[ $COMP_CWORD -eq 2 && $current != -* ]]; then
+        COMPREPLY=($(compgen -W 'set ls rm test' -- "$current")); return
+      fi;;
   esac
-  case "$command" in audit|config|daemon|fs|image|kernel|policy) [[ ${COMP_WORDS[2]} == -* ]] || command+=" ${COMP_WORDS[2]}";; esac
+  case "$command" in audit|config|daemon|fs|image|kernel|policy|secret) [[ ${COMP_WORDS[2]} == -* ]] || command+=" ${COMP_WORDS[2]}";; esac
   case "$previous" in
     --env-file|--file|--key) _mvm_offer files "$current"; return;;
     --image) _mvm_offer images "$current"; return;;
-    --allow-cidr|--allow-endpoint|--allow-host|--boot-timeout|--count|--cpu-limit|--cpus|--disk-bandwidth|--disk-iops|--disk-size|--env|--grace|--group-add|--hostname|--idle-timeout|--kernel|--kind|--label|--length|--limit|--lines|--max-output|--mem|--memory|--memory-limit|--mode|--name|--network-allow|--network-preset|--offset|--only|--output-limit|--pids-limit|--platform|--profile|--ref|--retention|--rlimit|--root|--timeout|--ttl|--ulimit|--user|--wall-clock|--watchdog|--workdir) _mvm_offer nothing "$current"; return;;
+    --allow-cidr|--allow-endpoint|--allow-host|--boot-timeout|--count|--cpu-limit|--cpus|--disk-bandwidth|--disk-iops|--disk-size|--env|--from|--grace|--group-add|--hostname|--idle-timeout|--kernel|--kind|--label|--length|--limit|--lines|--max-output|--mem|--memory|--memory-limit|--mode|--name|--network-allow|--network-preset|--offset|--only|--output-limit|--pids-limit|--platform|--profile|--ref|--retention|--rlimit|--root|--secret|--timeout|--ttl|--ulimit|--user|--wall-clock|--watchdog|--workdir) _mvm_offer nothing "$current"; return;;
     --name) _mvm_offer sandboxes "$current"; return;;
   esac
   case "$command" in
     'init') flags='--image --force --help' offer=nothing;;
-    'up') flags='--file --image --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --allow-host --allow-cidr --allow-endpoint --idle-timeout --retention --wall-clock --pids-limit --output-limit --env --env-file --workdir --user --rm --name --quiet --json --help' offer=sandboxes;;
-    'run') flags='--interactive --tty --timeout --max-output --rlimit --memory-limit --pids-limit --cpu-limit --group-add --env --env-file --workdir --user --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --allow-host --allow-cidr --allow-endpoint --name --rm --quiet --json --help' offer=images;;
+    'up') flags='--file --image --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --allow-host --allow-cidr --allow-endpoint --secret --idle-timeout --retention --wall-clock --pids-limit --output-limit --env --env-file --workdir --user --rm --name --quiet --json --help' offer=sandboxes;;
+    'run') flags='--interactive --tty --timeout --max-output --rlimit --memory-limit --pids-limit --cpu-limit --group-add --env --env-file --workdir --user --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --allow-host --allow-cidr --allow-endpoint --secret --name --rm --quiet --json --help' offer=images;;
     'exec') flags='--interactive --tty --timeout --max-output --rlimit --memory-limit --pids-limit --cpu-limit --group-add --detach --env --env-file --workdir --user --name --json --help' offer=sandboxes;;
     'shell') flags='--env --env-file --workdir --user --name --help' offer=sandboxes;;
     'cp') flags='--parents --follow-link --user --quiet --json --help' offer=files;;
@@ -81,6 +84,10 @@ _mvm() {
     'audit verify') flags='--key --file --json --help' offer=sandboxes;;
     'audit export') flags='--public-key --help' offer=sandboxes;;
     'audit why') flags='--json --help' offer=nothing;;
+    'secret set') flags='--from --quiet --help' offer=nothing;;
+    'secret ls') flags='--all --json --help' offer=nothing;;
+    'secret rm') flags='--quiet --help' offer=nothing;;
+    'secret test') flags='--from --json --help' offer=nothing;;
     'policy explain') flags='--file --no-network --network-preset --allow-host --allow-cidr --allow-endpoint --json --help' offer=nothing;;
     'policy scan') flags='--json --help' offer=files;;
     'doctor') flags='--only --json --help' offer=nothing;;

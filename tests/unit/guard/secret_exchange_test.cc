@@ -175,8 +175,8 @@ TEST_F(SecretExchange, ACodedAnswerShowsNoValue) {
   start();
   const std::string answer =
       curl("https://api.example/gzip", {"-H", "X-Api-Key: " + key(), "--compressed"});
+  EXPECT_THAT(answer, AllOf(HasSubstr("200 OK"), HasSubstr("X-Api-Key: " + key())));
   EXPECT_THAT(answer, Not(HasSubstr("0123456789")));
-  EXPECT_THAT(answer, HasSubstr("unreadable"));
 }
 
 }

@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 
+#include "mvm/http/coding.h"
 #include "mvm/secret/text.h"
 
 namespace mvm::guard {
@@ -177,12 +178,69 @@ TEST_F(SecretFilterTest, PutsValuesIntoFormsAlone) {
   EXPECT_EQ(body("client_secret=" + key()), "client_secret=" + key());
 }
 
-TEST_F(SecretFilterTest, LeavesACodedRequestAlone) {
+std::string coded(std::string_view text, http::Coding coding) {
+  http::Encoder encoder({coding});
+  Bytes out;
+  encoder.write(as_bytes(text), false, out);
+  encoder.finish(out);
+  return std::string(as_text(out));
+}
+
+TEST_F(SecretFilterTest, PutsNothingIntoACodedRequest) {
   key_rule_.places = {"body"};
   start();
   request_.headers.push_back({"Content-Encoding", "gzip"});
   EXPECT_FALSE(head("application/json"));
-  EXPECT_EQ(use_, BodyUse::Ignore);
+  EXPECT_EQ(use_, BodyUse::Read);
+  body(coded("{\"a\":\"" + key() + "\"}", http::Coding::Gzip));
+  EXPECT_FALSE(verdict_);
+  EXPECT_THAT(notices_, ElementsAre("inert KEY api.test 1"));
+}
+
+TEST_F(SecretFilterTest, RefusesAValueInACodedRequest) {
+  for (const http::Coding coding : {http::Coding::Gzip, http::Coding::Zstd, http::Coding::Brotli}) {
+    for (const size_t step : {size_t{1}, SIZE_MAX}) {
+      verdict_.reset();
+      start();
+      request_.headers.push_back({"Content-Encoding", std::string(http::coding_name(coding))});
+      EXPECT_FALSE(head("application/json"));
+      body(coded("the key is " + std::string(kKey) + " indeed", coding), step);
+      ASSERT_TRUE(verdict_);
+      EXPECT_EQ(verdict_->reason, Reason::SecretLeak);
+    }
+  }
+}
+
+TEST_F(SecretFilterTest, PassesARequestWhoseCodingIsNone) {
+  start();
+  request_.headers.push_back({"Content-Encoding", "gzip"});
+  EXPECT_FALSE(head("application/json"));
+  body("this is no gzip");
+  EXPECT_FALSE(verdict_);
+}
+
+TEST_F(SecretFilterTest, MasksValuesInCodedAnswersAndDecodesThem) {
+  for (const http::Coding coding : {http::Coding::Gzip, http::Coding::Zstd, http::Coding::Brotli}) {
+    for (const size_t step : {size_t{1}, SIZE_MAX}) {
+      start();
+      EXPECT_FALSE(head());
+      EXPECT_FALSE(answer_head({{"Content-Encoding", std::string(http::coding_name(coding))}}));
+      EXPECT_EQ(http::find(answer_.headers, "Content-Encoding"), nullptr);
+      const std::string text = "one " + std::string(kKey) + " two";
+      EXPECT_EQ(answer(coded(text, coding), step), "one " + key() + " two");
+      EXPECT_FALSE(verdict_);
+    }
+  }
+}
+
+TEST_F(SecretFilterTest, BreaksOffAnAnswerThatIsNotOfItsCoding) {
+  start();
+  EXPECT_FALSE(head());
+  EXPECT_FALSE(answer_head({{"Content-Encoding", "gzip"}}));
+  const std::string whole = coded("one two three", http::Coding::Gzip);
+  answer(whole.substr(0, whole.size() - 4));
+  ASSERT_TRUE(verdict_);
+  EXPECT_EQ(verdict_->reason, Reason::Unreadable);
 }
 
 TEST_F(SecretFilterTest, RefusesAValueInABody) {
