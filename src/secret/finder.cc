@@ -214,6 +214,30 @@ std::string beginnings(Form form, char letter) {
   return out;
 }
 
+// What may stand second, behind `first`, where the needle begins with `letter` and goes on with
+// `next`.
+std::string continuations(Form form, char first, char letter, char next) {
+  if (form == Form::Plain || kEscapes.find(first) == std::string_view::npos)
+    return beginnings(form, next);
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out;
+  if (first == '%') {
+    const char high = kDigits[static_cast<uint8_t>(letter) >> 4];
+    out = {'2', high, high >= 'a' ? static_cast<char>(high - 'a' + 'A') : high};
+  } else if (first == '&') {
+    out = "#algq";
+  } else {
+    out = "ux";
+    for (const char kind : std::string_view("nrtbf\"'\\/"))
+      if (const char both[] = {'\\', kind};
+          backslash(std::string_view(both, 2), 0, letter).step == Step::Yes)
+        out += kind;
+  }
+  // It may be no escape at all.
+  if (first == letter) out += beginnings(form, next);
+  return out;
+}
+
 size_t pair_of(char first, char second) noexcept {
   return static_cast<size_t>(static_cast<uint8_t>(first)) << 8 | static_cast<uint8_t>(second);
 }
@@ -258,15 +282,10 @@ void Finder::add(Needle needle) {
   MVM_ASSERT(needles_.size() < UINT16_MAX);
   const auto index = static_cast<uint16_t>(needles_.size());
   const std::string_view text = needle.text.view();
-  const std::string seconds = beginnings(needle.form, text[1]);
   for (const char first : beginnings(needle.form, text[0])) {
     by_first_.at(static_cast<uint8_t>(first)).push_back(index);
-    const bool is_escape =
-        needle.form != Form::Plain && kEscapes.find(first) != std::string_view::npos;
-    for (unsigned second = 0; second < 256; ++second) {
-      const char byte = static_cast<char>(second);
-      if (is_escape || seconds.find(byte) != std::string::npos) pairs_.set(pair_of(first, byte));
-    }
+    for (const char second : continuations(needle.form, first, text[0], text[1]))
+      pairs_.set(pair_of(first, second));
   }
   needles_.push_back(std::move(needle));
 }
