@@ -69,6 +69,10 @@ class JsonWriter {
   void required(const char* key, const T& value) {
     (*this)(key, value);
   }
+  template <typename T>
+  void unless_empty(const char* key, const T& value) {
+    if (!value.empty()) (*this)(key, value);
+  }
   Json take() { return std::move(json_); }
 
   template <typename T>
@@ -111,6 +115,10 @@ class JsonReader {
     known_.push_back(key);
     const auto found = json_.find(key);
     if (found != json_.end() && !found->is_null()) read(*found, path(key), value);
+  }
+  template <typename T>
+  void unless_empty(const char* key, T& value) {
+    (*this)(key, value);
   }
   template <typename T>
   void required(const char* key, T& value) {

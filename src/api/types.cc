@@ -133,6 +133,18 @@ void describe(Io& io, T& value) {
       if (!parsed) bad_json("port.address", "no IP address: \"" + printable(address, 60) + "\"");
       value.address = *parsed;
     }
+    io("secrets", value.secrets);
+    io.unless_empty("secret_values", value.secret_values);
+  } else if constexpr (std::is_same_v<Plain, proto::SecretRule>) {
+    io.required("name", value.name);
+    io("from", value.from);
+    io("hosts", value.hosts);
+    io("places", value.places);
+    io("headers", value.headers);
+    io("prefix", value.prefix);
+    io("plaintext", value.plaintext);
+    io("on_misuse", value.on_misuse);
+    io("on_unreadable", value.on_unreadable);
   } else if constexpr (std::is_same_v<Plain, proto::NetworkConfig>) {
     io("enabled", value.enabled);
     io("audit", value.audit);
@@ -202,6 +214,7 @@ void describe(Io& io, T& value) {
     io("network", value.network);
     io("network_missing", value.network_missing);
     io("ports", value.ports);
+    io("secrets", value.secrets);
     if constexpr (!std::is_const_v<T>) {
       const auto known = state_from_name(state);
       if (!known) bad_json("sandbox.state", "unknown state \"" + printable(state) + "\"");
@@ -237,6 +250,7 @@ void describe(Io& io, T& value) {
   } else if constexpr (std::is_same_v<Plain, StartRequest>) {
     io("wait", value.wait);
     io("boot_timeout_ms", value.boot_timeout_ms);
+    io.unless_empty("secret_values", value.secret_values);
   } else if constexpr (std::is_same_v<Plain, Version>) {
     io.required("version", value.version);
     io.required("api", value.api);

@@ -248,7 +248,33 @@ static void put(Builder& out, const QuestionAnswered& event, const Detail&) {
 template <typename T>
 static constexpr bool kOfSandbox =
     std::is_same_v<T, Egress> || std::is_same_v<T, ExecStarted> || std::is_same_v<T, ExecEnded> ||
-    std::is_same_v<T, PolicyChanged> || std::is_same_v<T, QuestionAnswered>;
+    std::is_same_v<T, PolicyChanged> || std::is_same_v<T, QuestionAnswered> ||
+    std::is_same_v<T, SecretUse>;
+
+static std::string_view word(const SecretUse& event) {
+  switch (event.kind) {
+    case SecretUse::Kind::Used:
+      return "secret_used";
+    case SecretUse::Kind::Inert:
+      return "secret_inert";
+    case SecretUse::Kind::Misused:
+      return "secret_misused";
+    case SecretUse::Kind::Leaked:
+      return "secret_leaked";
+    case SecretUse::Kind::Masked:
+      return "secret_masked";
+    case SecretUse::Kind::Unreadable:
+      break;
+  }
+  return "secret_unreadable";
+}
+static void put(Builder& out, const SecretUse& event, const Detail&) {
+  out.number_if("flow", event.flow);
+  out.text_if("host", event.host.text());
+  out.number_if("port", event.port);
+  out.text("secret", event.secret.text());
+  if (event.count != 1) out.number("count", event.count);
+}
 
 std::string encode(const Position& at, Time time, const LogId& sandbox, const Event& event,
                    const Detail& detail) {

@@ -31,6 +31,7 @@ static std::string checked_id(std::string_view text) {
 Name::Name(std::string_view text) : Text(checked(text, 128, "._:/@-")) {}
 LogId::LogId(std::string_view text) : Text(checked_id(text)) {}
 RunId::RunId(std::string_view text) : Text(checked_id(text)) {}
+VariableName::VariableName(std::string_view text) : Text(checked(text, 64, "_")) {}
 
 static std::string checked_rule(std::string_view text) {
   if (text.empty()) return {};

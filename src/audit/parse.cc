@@ -29,7 +29,7 @@ constexpr std::array kKeys = std::to_array<Key>({
     {"audited", Type::Number},     {"rule", Type::Text},        {"count", Type::Number},
     {"sent", Type::Number},        {"received", Type::Number},  {"log_seq", Type::Number},
     {"log_hash", Type::Text},      {"question", Type::Number},  {"scope", Type::Text},
-    {"guest_port", Type::Number},
+    {"guest_port", Type::Number},  {"secret", Type::Text},
 });
 
 class Scanner {
@@ -123,7 +123,13 @@ bool is_kind(std::string_view text) {
                                                                         "connect",
                                                                         "tls",
                                                                         "http",
-                                                                        "flow_ended"});
+                                                                        "flow_ended",
+                                                                        "secret_used",
+                                                                        "secret_inert",
+                                                                        "secret_misused",
+                                                                        "secret_leaked",
+                                                                        "secret_masked",
+                                                                        "secret_unreadable"});
   return std::find(kKinds.begin(), kKinds.end(), text) != kKinds.end();
 }
 

@@ -81,6 +81,14 @@ int run_command(Context& context, const Arguments& arguments) {
       return config_show(context, arguments);
     case Verb::PolicyScan:
       return policy_scan(context, arguments);
+    case Verb::SecretSet:
+      return secret_set(context, arguments);
+    case Verb::SecretList:
+      return secret_list(context, arguments);
+    case Verb::SecretRemove:
+      return secret_remove(context, arguments);
+    case Verb::SecretTest:
+      return secret_test(context, arguments);
     case Verb::PolicyExplain:
       return policy_explain(context, explain_options(arguments), arguments);
     case Verb::PolicyAllow:

@@ -26,7 +26,7 @@ inline constexpr std::array kUpPositionals = {
     Positional{"NAME", "Name of the sandbox. Default: the manifest's, else the folder's.", false,
                false, Offer::Sandboxes}};
 inline constexpr auto kUpOptions =
-    joined(std::array{kManifest}, kMachine, kNetwork, std::array{kPublish}, kLife, kPlace,
+    joined(std::array{kManifest}, kMachine, kNetwork, std::array{kPublish}, kSecrets, kLife, kPlace,
            std::array{Option{0, "rm", "", "", "Remove it, with all it wrote, when it ends."}, kName,
                       kQuiet, kJson});
 inline constexpr std::array<std::string_view, 6> kUpExamples = {
@@ -35,6 +35,7 @@ inline constexpr std::array<std::string_view, 6> kUpExamples = {
     "mvm up agent-sandbox --image python --cpus 2 -m 1G",
     "mvm up agent-sandbox --allow-host example.com --network-preset registries",
     "mvm up agent-sandbox -p 8080:80",
+    "mvm up agent-sandbox --allow-host api.example.com --secret API_KEY@api.example.com",
     "mvm up -f box.toml --json"};
 
 // ---- commands in a sandbox
@@ -47,7 +48,7 @@ inline constexpr auto kRunMachine = [] {
   return out;
 }();
 inline constexpr auto kRunOptions = joined(
-    kStreams, kLimits, kPlace, kRunMachine, kNetwork, std::array{kPublish},
+    kStreams, kLimits, kPlace, kRunMachine, kNetwork, std::array{kPublish}, kSecrets,
     std::array{Option{0, "name", "", "NAME", "Name of the sandbox. Default: one is made up."},
                Option{0, "rm", "", "", "Accepted; the sandbox is always removed."}, kQuiet, kJson});
 inline constexpr std::array<std::string_view, 3> kRunExamples = {
@@ -322,6 +323,32 @@ inline constexpr std::array kAuditWhyOptions = {kAuditLines};
 inline constexpr std::array<std::string_view, 1> kAuditWhyExamples = {
     "mvm audit why run-4mzyx2kq5tda"};
 
+// ---- secrets
+
+inline constexpr std::array kSecretPositional = {
+    Positional{"NAME", "The variable that a sandbox finds it in, such as GITHUB_TOKEN."}};
+inline constexpr std::array kSecretsPositional = {
+    Positional{"NAME", "The secret; may be several.", true, true}};
+inline constexpr std::array kSecretSetOptions = {
+    Option{0, "from", "", "REFERENCE",
+           "Keep where the value is instead of the value: env:NAME, file:PATH, keyring:NAME or "
+           "cmd:COMMAND."},
+    kQuiet};
+inline constexpr std::array<std::string_view, 3> kSecretSetExamples = {
+    "mvm secret set OPENAI_API_KEY", "mvm secret set GITHUB_TOKEN <token.txt",
+    "mvm secret set GITHUB_TOKEN --from 'cmd:pass show github'"};
+inline constexpr std::array kSecretListOptions = {
+    Option{'a', "all", "", "", "Also the variables whose hosts mvm knows, stored or not."}, kJson};
+inline constexpr std::array<std::string_view, 2> kSecretListExamples = {"mvm secret ls",
+                                                                        "mvm secret ls --all"};
+inline constexpr std::array kSecretRemoveOptions = {kQuiet};
+inline constexpr std::array<std::string_view, 1> kSecretRemoveExamples = {
+    "mvm secret rm OPENAI_API_KEY"};
+inline constexpr std::array kSecretTestOptions = {Option{0, "from", "", "REFERENCE", "Look there."},
+                                                  kJson};
+inline constexpr std::array<std::string_view, 2> kSecretTestExamples = {
+    "mvm secret test OPENAI_API_KEY", "mvm secret test API_KEY --from file:~/.api-key"};
+
 // ---- mvm itself
 
 inline constexpr std::array kFilePositional = {
@@ -374,6 +401,7 @@ inline constexpr std::string_view kSandboxes = "Sandboxes";
 inline constexpr std::string_view kFiles = "Files of a sandbox";
 inline constexpr std::string_view kImages = "Images and kernels";
 inline constexpr std::string_view kAudit = "Audit";
+inline constexpr std::string_view kSecretsGroup = "Secrets";
 inline constexpr std::string_view kItself = "mvm itself";
 
 }

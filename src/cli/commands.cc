@@ -245,6 +245,32 @@ constexpr std::array kCommands = {
             kMetricsExamples},
 
     Command{
+        Verb::SecretSet, "secret set", "", kSecretsGroup, "Keep a secret for sandboxes to use",
+        "Keeps a value, or where it is, encrypted on this host. The value is read from standard "
+        "input, or asked for on the terminal without showing it; never given as an argument. "
+        "Sandboxes never get it: see `--secret` of `mvm up`.",
+        kSecretPositional, kSecretSetOptions, "", false, kSecretSetExamples},
+    Command{Verb::SecretList,
+            "secret ls",
+            "",
+            kSecretsGroup,
+            "List stored secrets",
+            "Lists their names and when they were set; never a value.",
+            {},
+            kSecretListOptions,
+            "",
+            false,
+            kSecretListExamples},
+    Command{Verb::SecretRemove, "secret rm", "", kSecretsGroup, "Forget stored secrets",
+            "Sandboxes that run keep what they were started with.", kSecretsPositional,
+            kSecretRemoveOptions, "", false, kSecretRemoveExamples},
+    Command{Verb::SecretTest, "secret test", "", kSecretsGroup,
+            "Say whether a secret's value can be found and used",
+            "Looks the value up as `mvm up` would here, and says from where it comes and how long "
+            "it is; never the value. Exits with 1 when there is none, or it cannot be used.",
+            kSecretPositional, kSecretTestOptions, "", false, kSecretTestExamples},
+
+    Command{
         Verb::PolicyExplain, "policy explain", "", kPolicy,
         "Say whether a sandbox may make a request, and why",
         "Asks the rules that `up` would use here, from flags, variables and mvm.toml, without "

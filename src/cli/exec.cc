@@ -1,8 +1,11 @@
 // Commands in a sandbox: exec, shell and run. exec speaks to the sandbox's own control socket; no
 // daemon takes part unless there is no such socket and somebody has to say why.
 
+#include <algorithm>
+
 #include <unistd.h>
 
+#include "mvm/base/scope_exit.h"
 #include "mvm/base/text.h"
 #include "mvm/cli/actions.h"
 #include "mvm/cli/exec_session.h"
@@ -13,6 +16,7 @@
 #include "ports.h"
 #include "refusals.h"
 #include "sandbox_link.h"
+#include "secret_values.h"
 #include "settings.h"
 
 namespace mvm::cli {
@@ -155,6 +159,13 @@ int run(Context& context, const RunOptions& options) {
   api::Service& service = context.service();
   ensure_image(context, spec.image, options.exec.json);
   if (plan.request.argv.empty()) plan.request.argv = command_of(service.image(spec.image));
+  for (const proto::SecretRule& rule : spec.secrets)
+    if (plan.request.env.end() != std::ranges::find(plan.request.env, rule.name,
+                                                    [](const auto& entry) { return entry.first; }))
+      throw Error(Kind::Invalid,
+                  "--env and --secret both set " + rule.name + "; one of the two would not hold");
+  spec.secret_values = secret_values(context, spec.secrets);
+  const ScopeExit forget([&] { proto::wipe(spec.secret_values); });
   const api::Sandbox sandbox = service.create(spec);
   warn_of_open_ports(context, sandbox.name, sandbox.ports);
   if (!options.quiet && !sandbox.ports.empty())

@@ -99,6 +99,16 @@ static Json json_routes(const std::vector<proto::NetworkRoute>& routes) {
   return list;
 }
 
+static Json json_secrets(const std::map<std::string, proto::SecretRule>& secrets) {
+  Json out = Json::object();
+  for (const auto& [name, rule] : secrets)
+    out[name] = {{"from", rule.from},           {"hosts", rule.hosts},
+                 {"places", rule.places},       {"headers", rule.headers},
+                 {"prefix", rule.prefix},       {"plaintext", rule.plaintext},
+                 {"on_misuse", rule.on_misuse}, {"on_unreadable", rule.on_unreadable}};
+  return out;
+}
+
 std::string json_settings(const config::Resolved& resolved) {
   Json json = Json::object();
   const auto keys = config::keys();
@@ -113,6 +123,9 @@ std::string json_settings(const config::Resolved& resolved) {
           } else if constexpr (std::is_same_v<std::decay_t<decltype(setting)>,
                                               std::vector<proto::NetworkRoute>>) {
             value = json_routes(setting);
+          } else if constexpr (std::is_same_v<std::decay_t<decltype(setting)>,
+                                              std::map<std::string, proto::SecretRule>>) {
+            value = json_secrets(setting);
           } else {
             value = setting;
           }

@@ -67,7 +67,7 @@ config::Settings settings_of(const Arguments& arguments) {
   for (const config::Key& key : config::keys()) {
     if (!key.flag.starts_with("--") || key.type == config::Type::TextTable) continue;
     const std::string_view name = key.flag.substr(2);
-    if (key.type == config::Type::TextList) {
+    if (key.type == config::Type::TextList || key.type == config::Type::Secrets) {
       for (const std::string& entry : arguments.values(name))
         if (const auto complaint = config::set_from_text(key, entry, settings))
           wrong(arguments, std::string(key.flag) + " " + *complaint);
@@ -85,7 +85,7 @@ config::Settings settings_of(const Arguments& arguments) {
   if (arguments.flag("no-network")) {
     for (const std::string_view other :
          {"allow-host", "allow-cidr", "allow-endpoint", "network-preset", "network-mode",
-          "ai-metering", "ai-token-budget"})
+          "ai-metering", "ai-token-budget", "secret"})
       if (arguments.flag(other))
         wrong(arguments, "--no-network and --" + std::string(other) + " contradict");
     settings.network_enabled = false;

@@ -5,8 +5,10 @@
 #include "mvm/base/text.h"
 #include "mvm/cli/actions.h"
 #include "mvm/policy/compile.h"
+#include "mvm/policy/secret.h"
 
 #include "json_text.h"
+#include "secret_values.h"
 #include "settings.h"
 
 namespace mvm::cli {
@@ -82,7 +84,10 @@ int policy_explain(Context& context, const ExplainOptions& options, const Argume
   const proto::NetworkConfig network = network_of(context, decided.resolved.settings);
   const policy::Request request = request_of(arguments);
   policy::Decision decision;
-  if (network.enabled) decision = policy::decide(policy::compile(network), request);
+  policy::Policy rules = policy::compile(network);
+  rules.inspect = policy::inspected_for(
+      policy::compile_secrets(secrets_of(context, decided.resolved.settings)));
+  if (network.enabled) decision = policy::decide(rules, request);
   Explanation explanation;
   explanation.outcome = policy::outcome_word(decision.outcome);
   explanation.reason = network.enabled ? policy::reason_word(decision.reason) : "no_network";

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <ctime>
 
+#include "mvm/base/scope_exit.h"
 #include "mvm/base/text.h"
 #include "mvm/cli/actions.h"
 
@@ -11,6 +12,7 @@
 #include "memory_use.h"
 #include "ports.h"
 #include "progress.h"
+#include "secret_values.h"
 #include "settings.h"
 
 namespace mvm::cli {
@@ -105,6 +107,8 @@ std::string differences(const Context& context, const Sandbox& have,
          spec.image != have.image_digest);
     if (differs) names += (names.empty() ? "" : ", ") + std::string(name);
   }
+  if (!wanted.settings.secrets.empty() && spec.secrets != have.secrets)
+    names += (names.empty() ? "" : ", ") + std::string("secrets");
   if (asks_for_network(wanted) && spec.network != have.network)
     names += (names.empty() ? "" : ", ") + std::string("network");
   return names;
@@ -141,10 +145,15 @@ int up(Context& context, const UpOptions& options) {
     const Waiting waiting(context.console, "starting " + name, options.quiet);
     api::StartRequest request;
     request.boot_timeout_ms = settings.boot_timeout_ms.value_or(request.boot_timeout_ms);
+    request.secret_values = secret_values(context, existing->secrets);
+    const ScopeExit forget([&] { proto::wipe(request.secret_values); });
     sandbox = service.start(name, request);
   } else {
-    const api::SandboxSpec spec = spec_of(context, settings);
+    api::SandboxSpec spec = spec_of(context, settings);
     ensure_image(context, spec.image, options.quiet || options.json);
+    if (!options.quiet) tell_secrets(context, spec);
+    spec.secret_values = secret_values(context, spec.secrets);
+    const ScopeExit forget([&] { proto::wipe(spec.secret_values); });
     const Waiting waiting(context.console, "starting " + name, options.quiet);
     sandbox = service.create(spec);
   }

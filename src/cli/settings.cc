@@ -12,6 +12,7 @@
 #include "json_text.h"
 #include "package_managers.h"
 #include "presets.h"
+#include "secret_values.h"
 
 namespace mvm::cli {
 namespace {
@@ -129,6 +130,7 @@ proto::NetworkConfig network_of(const Context& context, const config::Settings& 
 api::SandboxSpec spec_of(const Context& context, const config::Settings& settings) {
   api::SandboxSpec spec;
   spec.network = network_of(context, settings);
+  spec.secrets = secrets_of(context, settings);
   spec.name = settings.name.value_or("");
   spec.image = settings.image.value_or("");
   spec.kernel = settings.kernel.value_or("");

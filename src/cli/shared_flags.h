@@ -93,6 +93,12 @@ inline constexpr Option kPublish{
     "Lead a TCP port of this host to one of the sandbox, as `mvm port` does. May be given many "
     "times.",
     true};
+inline constexpr std::array kSecrets = {
+    Option{0, "secret", "", "NAME[@HOST,...]",
+           "Let it use a secret without having it: NAME gets a placeholder that becomes the value "
+           "on its way to the host. May be given many times (docs/secrets.md).",
+           true},
+};
 
 inline constexpr std::array kPlace = {
     Option{'e', "env", "", "NAME[=VALUE]",

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "mvm/sys/error.h"
+#include "mvm/sys/io.h"
 
 namespace mvm::cli {
 namespace {
@@ -58,6 +59,30 @@ RawTerminal::~RawTerminal() {
   ::tcsetattr(saved.fd, TCSADRAIN, &saved.mode);
   on_deadly_signals(SIG_DFL);
   saved.fd = -1;
+}
+
+std::optional<std::string> ask_unseen(int fd, std::string_view question, size_t limit) {
+  // The mode comes back as with RawTerminal, but lines are still the terminal's.
+  const RawTerminal restore_at_the_end(fd);
+  termios quiet = saved.mode;
+  quiet.c_lflag &= ~static_cast<tcflag_t>(ECHO);
+  sys::check(::tcsetattr(fd, TCSADRAIN, &quiet), "hiding what is typed");
+  sys::write_all(fd, as_bytes(question));
+  std::string line;
+  line.reserve(limit + 1);
+  while (line.size() <= limit) {
+    char c = '\0';
+    const ssize_t got = ::read(fd, &c, 1);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      if (line.empty()) return std::nullopt;
+      break;
+    }
+    if (c == '\n') break;
+    line += c;
+  }
+  sys::write_all(fd, as_bytes("\n"));
+  return line;
 }
 
 proto::TerminalSize terminal_size(int fd) {

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include <signal.h>
@@ -21,6 +22,10 @@ class RawTerminal {
   RawTerminal(const RawTerminal&) = delete;
   RawTerminal& operator=(const RawTerminal&) = delete;
 };
+
+// Asks `question` on the terminal `fd` and reads one line that is not shown, of at most `limit`
+// bytes; nothing at the end of input.
+std::optional<std::string> ask_unseen(int fd, std::string_view question, size_t limit);
 
 // 0x0 when `fd` is no terminal.
 proto::TerminalSize terminal_size(int fd);

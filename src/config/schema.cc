@@ -9,6 +9,7 @@
 #include "mvm/base/text.h"
 #include "mvm/meter/compile.h"
 #include "mvm/policy/compile.h"
+#include "mvm/policy/secret.h"
 #include "mvm/proto/ports.h"
 
 namespace mvm::config {
@@ -292,6 +293,12 @@ constexpr std::array kKeys = {
     Key{"network.ai.budget", "max_cost", Type::Text, &S::ai_max_cost, "", "no limit", 0, 0, 1,
         check_cost, "", "",
         "Most dollars, such as \"2.50\", by `prices` or by what the provider says."},
+    Key{"", "secrets", Type::Secrets, &S::secrets, "", "", 0, 0, 1, nullptr, "--secret", "",
+        "Secrets that the sandbox uses without having them (docs/secrets.md): the variable gets a "
+        "placeholder, which becomes the value on its way to the named hosts. NAME = { from, hosts, "
+        "places, headers, prefix, plaintext, on_misuse, on_unreadable }, or NAME = \"env:OTHER\" "
+        "for "
+        "one that mvm knows the provider of."},
     Key{"sandbox", "ephemeral", Type::Boolean, &S::ephemeral, "false", "", 0, 0, 1, nullptr, "--rm",
         "", "Remove the sandbox, with everything it wrote, when it ends."},
     Key{"sandbox", "boot_timeout", Type::Duration, &S::boot_timeout_ms, "60s", "", 1000, 3'600'000,
@@ -322,8 +329,17 @@ constexpr std::array kLaterKeys = {
     LaterKey{"", "flake", kNotYet},
     LaterKey{"", "data_disk", kNotYet},
     LaterKey{"", "pii", kNotYet},
-    LaterKey{"", "secrets", kNotYet},
 };
+
+// It is not shown: it may be a value by mistake.
+Complaint add_secret(std::string_view text, std::map<std::string, proto::SecretRule>& secrets) {
+  const auto rule = policy::parse_secret_flag(text);
+  if (!rule)
+    return "must be NAME, NAME@HOST or NAME@HOST,HOST; a value belongs to `mvm secret set`";
+  if (!secrets.emplace(rule->name, *rule).second)
+    return "has two rules for " + rule->name + "; one of them would not hold";
+  return std::nullopt;
+}
 
 std::string format_kept(const Key& key, uint64_t value) {
   if (key.type == Type::Size) return format_size(value);
@@ -441,6 +457,9 @@ Complaint set_from_text(const Key& key, std::string_view text, Settings& setting
     (settings.**list).emplace_back(text);
     return std::nullopt;
   }
+  if (const auto* secrets =
+          std::get_if<std::map<std::string, proto::SecretRule> Settings::*>(&key.target))
+    return add_secret(text, settings.**secrets);
   return "is a table";
 }
 

@@ -43,13 +43,15 @@ std::string type_text(const Key& key) {
     case Type::TextList:
       return "array of strings";
     case Type::Routes:
+    case Type::Secrets:
       return "tables";
   }
   return "";
 }
 
 std::string default_text(const Key& key) {
-  if (key.type == Type::TextTable || key.type == Type::TextList || key.type == Type::Routes)
+  if (key.type == Type::TextTable || key.type == Type::TextList || key.type == Type::Routes ||
+      key.type == Type::Secrets)
     return "empty";
   if (key.fallback.empty()) return std::string(key.if_empty);
   const bool bare = key.type == Type::Integer || key.type == Type::Boolean;
@@ -113,6 +115,35 @@ std::string written_routes(const std::vector<proto::NetworkRoute>& routes) {
   return out;
 }
 
+constexpr std::string_view kExampleSecrets =
+    "# [secrets]\n# OPENAI_API_KEY = \"env:OPENAI_API_KEY\"\n"
+    "# FORGE_TOKEN = { from = \"file:~/.forge-token\", hosts = [\"git.example.com\"], "
+    "places = [\"header\", \"basic\"] }\n";
+
+std::string written_secrets(const std::map<std::string, proto::SecretRule>& secrets) {
+  std::string out;
+  for (const auto& [name, rule] : secrets) {
+    out += "\n[secrets." + name + "]\n";
+    const auto text = [&out](std::string_view key, const std::string& value) {
+      if (!value.empty()) out += std::string(key) + " = " + quoted(value) + '\n';
+    };
+    const auto list = [&out](std::string_view key, const std::vector<std::string>& values) {
+      std::string all;
+      for (const std::string& value : values) all += (all.empty() ? "" : ", ") + quoted(value);
+      if (!all.empty()) out += std::string(key) + " = [" + all + "]\n";
+    };
+    text("from", rule.from);
+    list("hosts", rule.hosts);
+    list("places", rule.places);
+    list("headers", rule.headers);
+    text("prefix", rule.prefix);
+    if (rule.plaintext) out += "plaintext = true\n";
+    text("on_misuse", rule.on_misuse);
+    text("on_unreadable", rule.on_unreadable);
+  }
+  return out;
+}
+
 }
 
 std::string show(const Resolved& resolved) {
@@ -130,6 +161,7 @@ std::string show(const Resolved& resolved) {
           routes_at_the_end = written_routes(resolved.settings.routes);
           return;
         }
+        if (key.type == Type::Secrets) return;  // likewise
         const auto value = written_value(key, resolved.settings);
         if (!value && key.if_empty.empty()) return;  // without a default among the layers
         std::string line = std::string(key.name) + " = " + value.value_or("\"\"");
@@ -137,7 +169,7 @@ std::string show(const Resolved& resolved) {
         const std::string& origin = resolved.origins.at(index);
         out += line + "# " + (value ? origin : std::string(key.if_empty)) + '\n';
       });
-  return out + routes_at_the_end;
+  return out + routes_at_the_end + written_secrets(resolved.settings.secrets);
 }
 
 std::string example_manifest() {
@@ -158,8 +190,8 @@ std::string example_manifest() {
         if (key.table.empty()) out += '\n';
         out += wrapped(key.doc, "# ", 100);
         if (!key.if_empty.empty()) out += "# Empty: " + std::string(key.if_empty) + ".\n";
-        if (key.type == Type::Routes) {
-          out += std::string(kExampleRoute);
+        if (key.type == Type::Routes || key.type == Type::Secrets) {
+          out += std::string(key.type == Type::Routes ? kExampleRoute : kExampleSecrets);
           return;
         }
         out += std::string(key.name) + " = " + written_value(key, defaults).value_or("\"\"") + '\n';

@@ -133,6 +133,7 @@ api::Sandbox Daemon::Impl::shown(const Record& record) const {
   out.limits = record.spec.limits;
   out.network = record.spec.network;
   out.ports = record.spec.ports;
+  out.secrets = record.spec.secrets;
   if (out.limits.retention_ms != 0 && !api::is_live(record.state))
     out.retention_left_ms = static_cast<uint64_t>(retention_left(record).count());
   out.control_socket = options_.paths.control_socket(record.name());
@@ -155,6 +156,7 @@ Record Daemon::Impl::new_record(const api::SandboxSpec& spec, store::Image& imag
                                 image::KernelBundle& kernel) {
   Record record;
   record.spec = spec;
+  proto::wipe(record.spec.secret_values);
   if (spec.image.empty())
     throw api::ApiError(Kind::Invalid, "sandbox.image: which image is it to run?",
                         "mvm image ls lists them");
@@ -236,6 +238,13 @@ api::Sandbox Daemon::Impl::finish_start(const EntryPtr& entry, StartQueue::Turn 
   return out;
 }
 
+void Daemon::Impl::keep_values(const EntryPtr& entry, const proto::SecretValues& values) {
+  const std::lock_guard lock(entry->mutex);
+  check_secret_values(entry->record.spec.secrets, values);
+  proto::wipe(entry->secret_values);
+  entry->secret_values = values;
+}
+
 // The caller holds the entry's operation lock.
 void Daemon::Impl::launch(const EntryPtr& entry, const store::Image& image,
                           const image::KernelBundle& kernel) {
@@ -246,8 +255,15 @@ void Daemon::Impl::launch(const EntryPtr& entry, const store::Image& image,
   const Launch parts{
       options_.paths, options_.sandbox_executable, options_.isolation, options_.cgroups, agent_,
       *audit_};
-  HeldSandbox held = while_doing("starting sandbox " + record.name(),
-                                 [&] { return hold_sandbox(parts, record, image, kernel); });
+  proto::SecretValues values;
+  const ScopeExit forget_values([&] { proto::wipe(values); });
+  {
+    const std::lock_guard lock(entry->mutex);
+    values.swap(entry->secret_values);
+  }
+  HeldSandbox held = while_doing("starting sandbox " + record.name(), [&] {
+    return hold_sandbox(parts, record, values, image, kernel);
+  });
   const pid_t pid = held.child().pid();
   const auto process_start = sys::process_start_time(pid);
   auto process = sys::open_process(pid);

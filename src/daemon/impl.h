@@ -50,11 +50,14 @@ using api::SandboxState;
 using std::chrono::milliseconds;
 
 struct Entry {
+  ~Entry() { proto::wipe(secret_values); }
   std::mutex operation;  // start, stop, remove: one at a time
   std::mutex mutex;      // guards the rest
   std::condition_variable changed;
   Record record;
   bool removed = false;
+  // From the request until the sandbox's process has them.
+  proto::SecretValues secret_values;
   // A second descriptor of the process, while it is live.
   sys::Fd process;
   // Why the daemon itself killed it, if it did.
@@ -128,6 +131,7 @@ class Daemon::Impl final : public api::Service {
 
   // Steps of an operation.
   Record new_record(const api::SandboxSpec& spec, store::Image& image, image::KernelBundle& kernel);
+  void keep_values(const EntryPtr& entry, const proto::SecretValues& values);
   void launch(const EntryPtr& entry, const store::Image& image, const image::KernelBundle& kernel);
   StartQueue::Turn await_turn(const EntryPtr& entry);
   void launch_queued(const EntryPtr& entry, const store::Image& image,

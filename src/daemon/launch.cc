@@ -18,6 +18,7 @@
 #include "mvm/image/overlay.h"
 #include "mvm/meter/compile.h"
 #include "mvm/policy/compile.h"
+#include "mvm/policy/secret.h"
 #include "mvm/proto/control.h"
 #include "mvm/proto/exec.h"
 #include "mvm/proto/sandbox_config.h"
@@ -127,6 +128,43 @@ static void check_network(const proto::NetworkConfig& network) {
             " of a kind, or larger than " + format_size(proto::kMaxNetworkConfig) + " in all");
 }
 
+static void check_secrets(const api::SandboxSpec& spec) {
+  try {
+    policy::compile_secrets(spec.secrets);
+  } catch (Error& error) {
+    error.add_context("sandbox");
+    throw;
+  }
+  for (const proto::SecretRule& rule : spec.secrets)
+    if (spec.env.contains(rule.name))
+      invalid("sandbox.secrets." + rule.name +
+              ": sandbox.env has this variable too; one of the two would not hold");
+  if (proto::encoded_size(spec.secrets) > proto::kMaxSecretRules ||
+      !proto::SecretsConfig::decode(proto::SecretsConfig{spec.secrets, {}}.encode()))
+    invalid("sandbox.secrets: the rules are larger than " + format_size(proto::kMaxSecretRules) +
+            " in all, or one word of them is too long");
+}
+
+void check_secret_values(const std::vector<proto::SecretRule>& rules,
+                         const proto::SecretValues& values) {
+  size_t total = 0;
+  for (const policy::SecretBinding& binding : policy::compile_secrets(rules)) {
+    const std::string where = "secret_values." + binding.name + ": ";
+    const auto value = values.find(binding.name);
+    if (value == values.end())
+      invalid(where + "it is missing; `mvm up` and `mvm run` look it up and send it");
+    if (const auto complaint = policy::secret_value_complaint(binding, value->second))
+      invalid(where + *complaint);
+    total += value->second.size();
+  }
+  if (values.size() != rules.size())
+    invalid("secret_values: there are " + std::to_string(values.size()) + " for " +
+            std::to_string(rules.size()) + " secrets");
+  if (total > proto::kMaxSecretValues)
+    invalid("secret_values: they are larger than " + format_size(proto::kMaxSecretValues) +
+            " in all");
+}
+
 // Every command takes all of it along, so what is too much for one is too much for the sandbox.
 static void check_environment(const std::map<std::string, std::string>& env) {
   size_t size = 0;
@@ -186,7 +224,12 @@ void complete_spec(api::SandboxSpec& spec, const store::Image& image) {
   check_network(spec.network);
   check_ports(spec.ports);
   check_map("env", spec.env);
-  check_environment(environment_of(spec, image));
+  check_secrets(spec);
+  auto environment = environment_of(spec, image);
+  constexpr size_t kPlaceholder = 72;  // bytes, at the most
+  for (const proto::SecretRule& rule : spec.secrets)
+    environment[rule.name] = std::string(kPlaceholder, '-');
+  check_environment(environment);
   check_map("labels", spec.labels);
   if (spec.hostname.empty()) spec.hostname = hostname_of(spec.name);
   if (!is_hostname(spec.hostname)) invalid("sandbox.hostname: is not a host name");
@@ -229,8 +272,12 @@ HeldSandbox::~HeldSandbox() {
 void HeldSandbox::release() {
   std::vector<int> passed;
   for (const sys::Fd& fd : fds_) passed.push_back(fd.get());
-  ScopeExit forget_key([this] { crypto::wipe(config_); });
+  ScopeExit forget([this] {
+    crypto::wipe(config_);
+    crypto::wipe(secrets_);
+  });
   sys::send_message(channel_.get(), config_, passed);
+  if (!secrets_.empty()) sys::send_message(channel_.get(), secrets_);
   channel_.reset();
   fds_.clear();
 }
@@ -299,7 +346,8 @@ static jail::CgroupLimits cgroup_limits(const api::SandboxSpec& spec) {
           .cpu_weight = std::min(kWeight * spec.cpus, kMaxWeight)};
 }
 
-HeldSandbox hold_sandbox(const Launch& launch, const Record& record, const store::Image& image,
+HeldSandbox hold_sandbox(const Launch& launch, const Record& record,
+                         const proto::SecretValues& values, const store::Image& image,
                          const image::KernelBundle& kernel) {
   const store::Paths& paths = launch.paths;
   const std::string& id = record.id;
@@ -334,6 +382,13 @@ HeldSandbox hold_sandbox(const Launch& launch, const Record& record, const store
   audit::Session audit = launch.audit.open(id);
   proto::SandboxConfig config = config_of(record, image, kernel);
   config.audit = audit_of(audit, launch.audit.settings());
+  if (!record.spec.secrets.empty()) {
+    config.secrets = true;
+    proto::SecretsConfig secrets{record.spec.secrets, values};
+    const ScopeExit forget([&] { proto::wipe(secrets.values); });
+    held.secrets_ = secrets.encode();
+    MVM_ASSERT(held.secrets_.size() <= proto::kMaxSecretsMessage);  // its parts are bounded
+  }
   held.fds_.push_back(std::move(audit.directory));
   held.fds_.push_back(std::move(audit.file));
   MVM_ASSERT(held.fds_.size() == static_cast<size_t>(proto::SandboxFd::Count));

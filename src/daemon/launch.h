@@ -18,6 +18,10 @@ namespace mvm::daemon {
 // Fills in what the spec leaves open, from the image and the host, and refuses (Error{Invalid},
 // naming the key) what cannot be. The name may stay empty.
 void complete_spec(api::SandboxSpec& spec, const store::Image& image);
+// Throws Error{Invalid} when there is not one value for each rule, or one cannot be used. Says
+// nothing of the values.
+void check_secret_values(const std::vector<proto::SecretRule>& rules,
+                         const proto::SecretValues& values);
 // "brave-otter": easy to say, and rarely taken.
 std::string random_name();
 
@@ -45,16 +49,19 @@ class HeldSandbox {
 
  private:
   friend HeldSandbox hold_sandbox(const Launch& launch, const Record& record,
-                                  const store::Image& image, const image::KernelBundle& kernel);
+                                  const proto::SecretValues& values, const store::Image& image,
+                                  const image::KernelBundle& kernel);
   sys::Child child_;
   sys::Fd channel_;
   Bytes config_;
+  Bytes secrets_;             // the message behind it; empty: there are none
   std::vector<sys::Fd> fds_;  // in the order of proto::SandboxFd
 };
 
 // Makes the directories, disk and sockets of the sandbox (the disk only when it has none) and
 // starts its process, held.
-HeldSandbox hold_sandbox(const Launch& launch, const Record& record, const store::Image& image,
+HeldSandbox hold_sandbox(const Launch& launch, const Record& record,
+                         const proto::SecretValues& values, const store::Image& image,
                          const image::KernelBundle& kernel);
 
 // The record of its end that the sandbox process left; nothing when there is none. Anything in the

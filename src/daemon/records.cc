@@ -84,6 +84,7 @@ static void bind_state(state::Statement& statement, const Record& record) {
 }
 
 void Records::insert(const Record& record) {
+  MVM_ASSERT(record.spec.secret_values.empty());  // nothing is stored that would show them
   const std::lock_guard lock(mutex_);
   auto statement = database_.prepare(
       "INSERT INTO sandboxes (id, state, pid, process_start, monitor_pid, started_at, ended_at,"

@@ -90,6 +90,7 @@ api::Sandbox Daemon::Impl::create(const api::SandboxSpec& spec) {
     }
   }
   ScopeExit undo([&] { undo_creation(entry); });
+  keep_values(entry, spec.secret_values);
   const Record record = snapshot(entry);
   audit_->record(audit::SandboxCreated{audit::LogId(record.id), audit::Name(record.name()),
                                        audit::Name(record.spec.image),
@@ -117,6 +118,7 @@ api::Sandbox Daemon::Impl::start(const std::string& name, const api::StartReques
     image = store::Images(options_.paths).get(record.image_digest);
     kernel = image::resolve_kernel(options_.paths,
                                    record.spec.kernel.empty() ? record.kernel : record.spec.kernel);
+    keep_values(entry, request.secret_values);
     transition(entry, [](Record& next) { next.state = SandboxState::Queued; });
   }
   ScopeExit undo([&] { undo_queueing(entry); });

@@ -7,6 +7,7 @@
 #include <linux/netlink.h>
 #include <netinet/in.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -89,6 +90,8 @@ struct Owner {
 };
 
 void become_root_of_new_namespace(const Owner& owner) {
+  // What a process that cannot be dumped has in /proc is root's.
+  ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
   write_setting("/proc/self/setgroups", "deny");
   write_setting("/proc/self/uid_map", "0 " + std::to_string(owner.user) + " 1");
   write_setting("/proc/self/gid_map", "0 " + std::to_string(owner.group) + " 1");

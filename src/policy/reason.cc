@@ -40,6 +40,14 @@ std::string_view reason_word(Reason reason) noexcept {
       return "resource_exhausted";
     case Reason::AiBudget:
       return "ai_budget_exhausted";
+    case Reason::SecretMisuse:
+      return "secret_misuse";
+    case Reason::SecretLeak:
+      return "secret_leak";
+    case Reason::Unreadable:
+      return "unreadable";
+    case Reason::NotRecorded:
+      return "not_recorded";
     case Reason::DnsFailed:
       return "dns_failed";
     case Reason::UpstreamUnreachable:

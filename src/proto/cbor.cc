@@ -94,10 +94,18 @@ void CborWriter::raw(ByteView item) { Writer(*out_).bytes(item); }
 
 MapWriter::MapWriter(Bytes& out) : out_(&out), head_(out.size()) { CborWriter(out).map(0); }
 
-MapWriter::~MapWriter() { (*out_)[head_] = static_cast<std::byte>((kMap << 5) | count_); }
+MapWriter::~MapWriter() {
+  if (count_ <= kMaxShortCount) {
+    (*out_)[head_] = static_cast<std::byte>((kMap << 5) | count_);
+    return;
+  }
+  constexpr uint8_t kCountInTheNextByte = 24;
+  (*out_)[head_] = static_cast<std::byte>((kMap << 5) | kCountInTheNextByte);
+  out_->insert(out_->begin() + static_cast<ptrdiff_t>(head_) + 1, static_cast<std::byte>(count_));
+}
 
 CborWriter MapWriter::field(std::string_view name) {
-  MVM_ASSERT(count_ < kMaxShortCount);
+  MVM_ASSERT(count_ < kMaxMapFields);
   ++count_;
   CborWriter writer(*out_);
   writer.string(name);

@@ -92,6 +92,7 @@ Bytes SandboxConfig::encode() const {
     map.field("audit");
     encode_audit(out, audit);
     if (network) map.field("network").raw(network->encode());
+    map.boolean("secrets", secrets);
   }
   return out;
 }
@@ -153,6 +154,8 @@ std::optional<SandboxConfig> SandboxConfig::decode(ByteView data) {
     } else if (field.is("network")) {
       config.network = NetworkConfig::decode(in.skip());
       if (!config.network) in.fail();
+    } else if (field.is("secrets")) {
+      config.secrets = in.boolean();
     } else {
       field.skip();
     }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string_view>
 
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "mvm/api/types.h"
@@ -17,6 +18,7 @@
 #include "mvm/jail/cgroup.h"
 #include "mvm/jail/jail.h"
 #include "mvm/kvm/probe.h"
+#include "mvm/sys/error.h"
 #include "mvm/sys/fd.h"
 #include "mvm/sys/process.h"
 
@@ -81,6 +83,8 @@ int run_daemon(int argc, char** argv) {
     ready = sys::Fd(static_cast<int>(*number));
   }
 
+  // Values of secrets pass through its memory; nobody may read that, and no core has it.
+  sys::check(::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "forbidding core dumps");
   const jail::HostSupport host = jail::probe_host();
   daemon::DaemonOptions options{
       .paths = store::Paths::from_environment(),

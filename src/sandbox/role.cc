@@ -16,6 +16,7 @@
 #include "mvm/sys/io.h"
 #include "mvm/sys/socket.h"
 
+#include "secrets.h"
 #include "syscalls.h"
 
 namespace mvm::sandbox {
@@ -67,6 +68,7 @@ int run_sandbox(jail::Isolation isolation) {
   auto config = proto::SandboxConfig::decode(message->data);
   if (!config) throw Error(Kind::Invalid, "the sandbox's configuration does not decode");
   SandboxFds fds = take_fds(std::move(message->fds));
+  std::shared_ptr<const secret::Secrets> secrets;
   // Kept for the record of a start that fails, whose descriptors are gone by then.
   const sys::Fd data = fds.at(static_cast<size_t>(proto::SandboxFd::Data)).duplicate();
 
@@ -81,8 +83,9 @@ int run_sandbox(jail::Isolation isolation) {
     const sys::Fd signal_fd(
         sys::check(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK), "making a signalfd"));
 
+    if (config->secrets) secrets = take_secrets(inbox.get(), *config);
     loop::Loop loop;
-    Sandbox sandbox(loop, std::move(*config), std::move(fds), isolation);
+    Sandbox sandbox(loop, std::move(*config), std::move(secrets), std::move(fds), isolation);
     const loop::Watch on_signal = loop.watch(signal_fd.get(), EPOLLIN, [&](uint32_t) {
       signalfd_siginfo info{};
       if (sys::read_some(signal_fd.get(), std::as_writable_bytes(std::span(&info, 1))))

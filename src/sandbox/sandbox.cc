@@ -27,6 +27,7 @@
 #include "network.h"
 #include "policy_desk.h"
 #include "ports.h"
+#include "secrets.h"
 #include "vsock_bridge.h"
 #include "watchdog.h"
 
@@ -97,7 +98,8 @@ static bool is_out_of_memory(std::string_view panic) {
 
 class Sandbox::Impl {
  public:
-  Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fds, jail::Isolation isolation);
+  Impl(loop::Loop& loop, proto::SandboxConfig config,
+       std::shared_ptr<const secret::Secrets> secrets, SandboxFds fds, jail::Isolation isolation);
   bool has_network() const { return config_.network.has_value(); }
   void open_network() { network_.open(*loop_); }
   void run_machine();
@@ -109,6 +111,8 @@ class Sandbox::Impl {
 
  private:
   void on_request(Asker asker, ByteView request);
+  std::vector<std::shared_ptr<egress::FilterSource>> filters();
+  std::vector<policy::InspectRule> inspections() const;
   void on_memory_request(Asker asker, ByteView request);
   void on_ai_budget(Asker asker, ByteView request);
   void answer_memory(const Bytes& payload);
@@ -131,6 +135,7 @@ class Sandbox::Impl {
   loop::Loop* loop_;
   proto::SandboxConfig config_;
   AuditTrail audit_;
+  std::shared_ptr<const secret::Secrets> secrets_;
   std::unique_ptr<AiMeter> ai_;
   Network network_;  // begins at once: it is made while the rest is
   sys::Fd control_;
@@ -166,7 +171,27 @@ class Sandbox::Impl {
   loop::Watch farewell_;
 };
 
-Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fds,
+// First to last as the guest sees them: secrets are put in place of their placeholders last, when
+// nobody else reads the request, but for the meter, which has no use for them.
+std::vector<std::shared_ptr<egress::FilterSource>> Sandbox::Impl::filters() {
+  auto out = secret_source(secrets_, {[this](const guard::SecretNotice& notice) {
+                                        return audit_.record(secret_record(notice));
+                                      },
+                                      [this](const guard::SecretNotice& notice) {
+                                        kill(EndReason::Killed, misuse_text(notice));
+                                      }});
+  for (auto& source : filters_of(ai_.get())) out.push_back(std::move(source));
+  return out;
+}
+
+std::vector<policy::InspectRule> Sandbox::Impl::inspections() const {
+  auto out = inspected_for(secrets_.get());
+  for (auto& rule : inspections_of(ai_.get())) out.push_back(std::move(rule));
+  return out;
+}
+
+Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config,
+                    std::shared_ptr<const secret::Secrets> secrets, SandboxFds fds,
                     jail::Isolation isolation)
     : loop_(&loop),
       config_(std::move(config)),
@@ -176,15 +201,17 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fd
              [this](const std::optional<audit::Failure>& failure) {
                network_.set_recordable(!failure);
              }),
+      secrets_(std::move(secrets)),
       ai_(make_ai_meter(config_.network, take(fds, proto::SandboxFd::Data).get())),
       network_(
           config_.network, config_.name,
           [this](const egress::Event& event) {
             // What cannot be recorded is told by audit_ itself, and ends admission.
-            static_cast<void>(audit_.record(audit::egress_record(event)));
+            static_cast<void>(
+                audit_.record(audit::egress_record(without_secrets(event, secrets_.get()))));
           },
-          [this](const egress::OpenQuestion& question) { desk_.on_question(question); },
-          filters_of(ai_.get()), inspections_of(ai_.get())),
+          [this](const egress::OpenQuestion& question) { desk_.on_question(question); }, filters(),
+          inspections()),
       control_(std::move(take(fds, proto::SandboxFd::Control))),
       data_(std::move(take(fds, proto::SandboxFd::Data))),
       mux_(loop, config_,
@@ -574,9 +601,11 @@ void Sandbox::Impl::finish(const SandboxEnd& end) {
   farewell_ = loop_->after(kFarewell, [this] { loop_->stop(); });
 }
 
-Sandbox::Sandbox(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fds,
+Sandbox::Sandbox(loop::Loop& loop, proto::SandboxConfig config,
+                 std::shared_ptr<const secret::Secrets> secrets, SandboxFds fds,
                  jail::Isolation isolation)
-    : impl_(std::make_unique<Impl>(loop, std::move(config), std::move(fds), isolation)) {}
+    : impl_(std::make_unique<Impl>(loop, std::move(config), std::move(secrets), std::move(fds),
+                                   isolation)) {}
 bool Sandbox::has_network() const { return impl_->has_network(); }
 void Sandbox::open_network() { impl_->open_network(); }
 void Sandbox::run_machine() { impl_->run_machine(); }

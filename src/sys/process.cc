@@ -101,6 +101,8 @@ struct ChildPlan {
 
 // user_namespaces(7): groups may be mapped by an ordinary user once setgroups is refused.
 static int map_own_ids(const ChildPlan& plan) {
+  // What a process that cannot be dumped has in /proc is root's; this one is about to exec.
+  ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
   if (const int failure = write_to("/proc/self/setgroups", "deny")) return failure;
   if (const int failure = write_to("/proc/self/gid_map", plan.groups)) return failure;
   return write_to("/proc/self/uid_map", plan.users);

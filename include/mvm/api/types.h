@@ -17,6 +17,7 @@
 #include "mvm/proto/end.h"
 #include "mvm/proto/network.h"
 #include "mvm/proto/ports.h"
+#include "mvm/proto/secrets.h"
 
 namespace mvm::api {
 
@@ -75,6 +76,9 @@ struct SandboxSpec {
   Limits limits;
   proto::NetworkConfig network;
   std::vector<proto::PublishedPort> ports;
+  std::vector<proto::SecretRule> secrets;
+  // Of each of them; on the way to the daemon only, which neither stores nor shows them.
+  proto::SecretValues secret_values;
   bool operator==(const SandboxSpec&) const = default;
 };
 
@@ -138,6 +142,7 @@ struct Sandbox {
   // Why it runs without a network although one was asked for; empty when nothing is amiss.
   std::string network_missing;
   std::vector<proto::PublishedPort> ports;
+  std::vector<proto::SecretRule> secrets;
   bool operator==(const Sandbox&) const = default;
 };
 
@@ -157,6 +162,7 @@ struct WaitRequest {
 struct StartRequest {
   bool wait = true;
   uint64_t boot_timeout_ms = 60'000;
+  proto::SecretValues secret_values;  // of the sandbox's secrets
   bool operator==(const StartRequest&) const = default;
 };
 

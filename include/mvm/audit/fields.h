@@ -71,6 +71,11 @@ struct RuleId : Text {
   explicit RuleId(std::string_view text);
 };
 
+// The variable that a secret is called by: 1 to 64 of [A-Za-z0-9_].
+struct VariableName : Text {
+  explicit VariableName(std::string_view text);
+};
+
 // The path of a request: what follows '?' or '#' is left out, and so are parameters (";…", RFC 3986
 // §3.3), which hold session ids. Bytes that are no pchar are percent-encoded. Cut at kMax bytes.
 class Path : public Text {

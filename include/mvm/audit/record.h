@@ -128,11 +128,21 @@ struct QuestionAnswered {
   policy::Outcome outcome = policy::Outcome::Deny;
   bool session = false;  // and of all that is equal to it
 };
+// What became of a secret in one request and its answer.
+struct SecretUse {
+  enum class Kind : uint8_t { Used, Inert, Misused, Leaked, Masked, Unreadable };
+  Kind kind = Kind::Used;
+  uint64_t flow = 0;
+  HostName host;
+  uint16_t port = 0;
+  VariableName secret;
+  uint64_t count = 1;
+};
 
 using Event =
     std::variant<SandboxCreated, SandboxStarted, SandboxEnded, SandboxRemoved, ImageImported,
                  ImageRemoved, LogExpired, DaemonStarted, PortPublished, PortWithdrawn, ExecStarted,
-                 ExecEnded, Egress, PolicyChanged, QuestionAnswered>;
+                 ExecEnded, Egress, PolicyChanged, QuestionAnswered, SecretUse>;
 
 // ---- records of the log itself
 

@@ -73,6 +73,11 @@ int egress_log(Context& context, const std::string& sandbox, bool follow);  // `
 int ai_usage(Context& context, const Arguments& arguments);
 int ai_budget(Context& context, const Arguments& arguments);
 int metrics(Context& context, const Arguments& arguments);
+// ---- secrets ---------------------------------------------------------------------------------
+int secret_set(Context& context, const Arguments& arguments);
+int secret_list(Context& context, const Arguments& arguments);
+int secret_remove(Context& context, const Arguments& arguments);
+int secret_test(Context& context, const Arguments& arguments);
 
 // ---- mvm itself ------------------------------------------------------------------------------
 int doctor(Context& context, const Arguments& arguments);

@@ -24,13 +24,14 @@ enum class Type {
   TextTable,  // a table of NAME = "text"
   TextList,   // an array of strings
   Routes,     // an array of tables: [[network.routes]]
+  Secrets,    // a table of tables: [secrets]
 };
 
 using Target =
     std::variant<std::optional<std::string> Settings::*, std::optional<uint64_t> Settings::*,
                  std::optional<bool> Settings::*, std::map<std::string, std::string> Settings::*,
-                 std::vector<std::string> Settings::*,
-                 std::vector<proto::NetworkRoute> Settings::*>;
+                 std::vector<std::string> Settings::*, std::vector<proto::NetworkRoute> Settings::*,
+                 std::map<std::string, proto::SecretRule> Settings::*>;
 
 struct Key {
   std::string_view table;  // "" for the top level
@@ -76,7 +77,7 @@ std::span<const LaterKey> later_keys();
 
 // Sets one setting from text, as a variable or a flag gives it. Returns the complaint, without the
 // place: "must be from 1 to 32, not 0".
-// To a TextList it adds one text.
+// To a TextList and to Secrets it adds one.
 std::optional<std::string> set_from_text(const Key& key, std::string_view text, Settings& settings);
 
 // The value as it is written in a manifest (`"768M"`, `true`), or nothing when it is not set.

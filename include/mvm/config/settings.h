@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mvm/proto/network.h"
+#include "mvm/proto/secrets.h"
 
 namespace mvm::config {
 
@@ -68,6 +69,7 @@ struct Settings {
   std::optional<uint64_t> ai_max_output_tokens;
   std::optional<uint64_t> ai_max_requests;
   std::optional<std::string> ai_max_cost;
+  std::map<std::string, proto::SecretRule> secrets;  // by their names
   std::map<std::string, std::string> env;
   std::map<std::string, std::string> labels;
   bool operator==(const Settings&) const = default;

@@ -26,6 +26,10 @@ enum class Reason {
   RateLimited,
   ResourceExhausted,
   AiBudget,  // the sandbox's budget for AI is used up, or cannot be kept
+  SecretMisuse,  // a secret's placeholder where that secret may not go
+  SecretLeak,    // a secret's value, which the guest should not have
+  Unreadable,    // what has to be looked into cannot be decoded
+  NotRecorded,   // the audit log takes nothing, and what it must know of does not happen
   // No decisions, but what became of what was admitted.
   DnsFailed,            // no resolver gave an answer
   UpstreamUnreachable,  // no address of the host took the connection

@@ -42,8 +42,9 @@ class CborWriter {
   Bytes* out_;
 };
 
-// Writes one map of named fields, counting them itself: at most 23, so that the count fits the
-// head. Open the next nested map only after field() has written its name.
+// Writes one map of named fields, counting them itself: at most as many as are read, kMaxMapFields,
+// and in the shortest form whatever their number. Open the next nested map only after field() has
+// written its name.
 class MapWriter {
  public:
   explicit MapWriter(Bytes& out);

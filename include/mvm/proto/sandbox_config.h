@@ -81,6 +81,7 @@ struct SandboxConfig {
   uint64_t idle_timeout_ms = 0;
   AuditConfig audit;
   std::optional<NetworkConfig> network;  // nothing: no network card
+  bool secrets = false;  // there are some: they follow in a message of their own (secrets.h)
 
   Bytes encode() const;
   static std::optional<SandboxConfig> decode(ByteView data);

@@ -12,6 +12,10 @@
 #include "mvm/proto/sandbox_config.h"
 #include "mvm/sys/fd.h"
 
+namespace mvm::secret {
+class Secrets;
+}
+
 namespace mvm::sandbox {
 
 using SandboxFds = std::array<sys::Fd, static_cast<size_t>(proto::SandboxFd::Count)>;
@@ -19,8 +23,10 @@ using SandboxFds = std::array<sys::Fd, static_cast<size_t>(proto::SandboxFd::Cou
 class Sandbox {
  public:
   // Starts `mvm monitor` from our own executable, held. Throws Error when the host cannot run a
-  // machine.
-  Sandbox(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fds, jail::Isolation isolation);
+  // machine. `secrets`: whose placeholders the configuration's environment has; or nothing.
+  Sandbox(loop::Loop& loop, proto::SandboxConfig config,
+          std::shared_ptr<const secret::Secrets> secrets, SandboxFds fds,
+          jail::Isolation isolation);
   ~Sandbox();
   Sandbox(const Sandbox&) = delete;
   Sandbox& operator=(const Sandbox&) = delete;

@@ -67,6 +67,23 @@ TEST(AuditRecord, OfAnExecHoldsItsExitCodeAndNoArguments) {
               HasSubstr(R"("run_id":"run-1","signal":9,"timed_out":1,"prev")"));
 }
 
+TEST(AuditRecord, OfASecretHoldsItsNameAndWhereItWent) {
+  for (const auto& [kind, word] : {std::pair{SecretUse::Kind::Used, "secret_used"},
+                                   {SecretUse::Kind::Inert, "secret_inert"},
+                                   {SecretUse::Kind::Misused, "secret_misused"},
+                                   {SecretUse::Kind::Leaked, "secret_leaked"},
+                                   {SecretUse::Kind::Masked, "secret_masked"},
+                                   {SecretUse::Kind::Unreadable, "secret_unreadable"}}) {
+    const std::string line =
+        line_of(SecretUse{kind, 9, HostName("api.test"), 443, VariableName("GITHUB_TOKEN"), 2});
+    EXPECT_THAT(line, HasSubstr("\"kind\":\"" + std::string(word) + "\""));
+    EXPECT_THAT(line, HasSubstr(R"("sandbox_id":"sb-abc","flow":9,"host":"api.test","port":443,)"
+                                R"("secret":"GITHUB_TOKEN","count":2,"prev")"));
+    EXPECT_TRUE(parse(line));
+  }
+  EXPECT_EQ(VariableName("ghp_0123 456").text(), "invalid");
+}
+
 TEST(AuditRecord, IsReadAsItWasWritten) {
   const std::string text = line_of(request());
   const auto line = parse(text);
@@ -85,21 +102,23 @@ TEST(AuditRecord, OfEveryKindIsReadAsItWasWritten) {
   const Name name("web");
   const DigestText digest(kOfAbc);
   const Head head{7, crypto::sha256({})};
-  const std::vector<Event> events = {SandboxCreated{sandbox, name, Name("base:latest"), digest},
-                                     SandboxStarted{sandbox, name},
-                                     SandboxEnded{sandbox, name, proto::EndReason::Panic, head},
-                                     SandboxRemoved{sandbox, name},
-                                     ImageImported{name, digest},
-                                     ImageRemoved{name},
-                                     LogExpired{sandbox, head},
-                                     DaemonStarted{},
-                                     PortPublished{sandbox, name, IpAddress(), 8080, 80},
-                                     PortWithdrawn{sandbox, name, IpAddress(), 8080},
-                                     ExecStarted{RunId("run-1")},
-                                     ExecEnded{RunId("run-1"), 3, {}, false},
-                                     request(),
-                                     PolicyChanged{policy::Outcome::Deny, RuleId("a.example")},
-                                     QuestionAnswered{7, policy::Outcome::Allow, true}};
+  const std::vector<Event> events = {
+      SandboxCreated{sandbox, name, Name("base:latest"), digest},
+      SandboxStarted{sandbox, name},
+      SandboxEnded{sandbox, name, proto::EndReason::Panic, head},
+      SandboxRemoved{sandbox, name},
+      ImageImported{name, digest},
+      ImageRemoved{name},
+      LogExpired{sandbox, head},
+      DaemonStarted{},
+      PortPublished{sandbox, name, IpAddress(), 8080, 80},
+      PortWithdrawn{sandbox, name, IpAddress(), 8080},
+      ExecStarted{RunId("run-1")},
+      ExecEnded{RunId("run-1"), 3, {}, false},
+      request(),
+      PolicyChanged{policy::Outcome::Deny, RuleId("a.example")},
+      QuestionAnswered{7, policy::Outcome::Allow, true},
+      SecretUse{SecretUse::Kind::Used, 9, HostName("api.test"), 443, VariableName("KEY"), 2}};
   ASSERT_EQ(events.size(), std::variant_size_v<Event>);
   for (const Event& event : events) EXPECT_TRUE(parse(line_of(event))) << line_of(event);
   const auto key = key_of('k');

@@ -28,6 +28,7 @@ class FakeDaemon final : public api::Service {
   std::vector<api::Image> image_list;
   std::vector<api::Kernel> kernel_list;
   std::vector<api::SandboxSpec> created;
+  api::StartRequest started;
   std::vector<std::string> calls;
   std::vector<api::AiUsage> usage;
 
@@ -68,6 +69,7 @@ class FakeDaemon final : public api::Service {
   }
   api::Sandbox start(const std::string& name, const api::StartRequest& request) override {
     calls.push_back("start " + name + " " + std::to_string(request.boot_timeout_ms));
+    started = request;
     by_name.at(name).state = api::SandboxState::Running;
     return by_name.at(name);
   }
@@ -157,6 +159,7 @@ class FakeDaemon final : public api::Service {
     sandbox.kernel = spec.kernel;
     sandbox.network = spec.network;
     sandbox.ports = spec.ports;
+    sandbox.secrets = spec.secrets;
     sandbox.started_at = "2026-01-02T03:04:05Z";
     return sandbox;
   }
@@ -566,6 +569,55 @@ TEST_F(Actions, UpAsksForTheNetworkOfFlagsAndManifestTogether) {
   EXPECT_THAT(network.allow_endpoints, ElementsAre("GET https://c.example/**"));
   ASSERT_EQ(network.routes.size(), 1U);
   EXPECT_EQ(network.routes[0].host, "r.example");
+}
+
+TEST_F(Actions, UpLooksSecretsUpAndSendsThemApart) {
+  write("mvm.toml",
+        "name = \"web\"\n[secrets]\nOPENAI_API_KEY = \"env:MY_KEY\"\n"
+        "FORGE = { from = \"file:token\", hosts = \"git.example\", places = [\"basic\"] }\n");
+  write("token", "token-0123456789\n");
+  variables["MY_KEY"] = "key-0123456789";
+  EXPECT_EQ(run({"up", "--allow-host", "api.openai.com"}), 0);
+  const api::SandboxSpec& spec = daemon.created.at(0);
+  ASSERT_EQ(spec.secrets.size(), 2U);
+  EXPECT_EQ(spec.secrets[0].name, "FORGE");
+  EXPECT_EQ(spec.secrets[0].from, "file:" + folder.path() + "/token");
+  EXPECT_THAT(spec.secrets[1].hosts, ElementsAre("api.openai.com"));
+  EXPECT_EQ(spec.secrets[1].prefix, "sk-proj-");
+  EXPECT_EQ(spec.secret_values, (proto::SecretValues{{"FORGE", "token-0123456789"},
+                                                     {"OPENAI_API_KEY", "key-0123456789"}}));
+  EXPECT_EQ(err,
+            "mvm: secret FORGE is for git.example\n"
+            "  which no rule lets it reach; this would: --allow-host git.example\n"
+            "mvm: secret OPENAI_API_KEY is for api.openai.com\n");
+  EXPECT_EQ(run({"policy", "explain", "--allow-host", "git.example", "https://git.example/"}), 0);
+  EXPECT_THAT(out, HasSubstr("each request is judged by itself"));
+}
+
+TEST_F(Actions, UpGivesAStoppedSandboxItsSecretsAgain) {
+  variables["KEY"] = "key-0123456789";
+  EXPECT_EQ(run({"up", "web", "--secret", "KEY@api.example", "--quiet"}), 0);
+  daemon.by_name.at("web").state = api::SandboxState::Stopped;
+  variables["KEY"] = "new-0123456789";
+  EXPECT_EQ(run({"up", "web"}), 0);
+  EXPECT_EQ(daemon.started.secret_values, (proto::SecretValues{{"KEY", "new-0123456789"}}));
+}
+
+TEST_F(Actions, UpRefusesSecretsThatContradictOrAreMissing) {
+  EXPECT_THAT(failure({"up", "web", "--secret", "KEY@a.example", "-e", "KEY=value"}),
+              HasSubstr("both set KEY"));
+  EXPECT_THAT(failure({"up", "web", "--secret", "KEY@a.example", "--secret", "KEY@b.example"}),
+              HasSubstr("two rules for KEY"));
+  EXPECT_THAT(failure({"up", "web", "--secret", "KEY"}), HasSubstr("which hosts"));
+  EXPECT_THAT(failure({"up", "web", "--secret", "KEY@a.example", "--no-network"}),
+              HasSubstr("contradict"));
+  EXPECT_THAT(failure({"up", "web", "--secret", "KEY@a.example"}), HasSubstr("secret KEY"));
+  EXPECT_THAT(failure({"up", "web", "--secret", "KEY=0123456789"}),
+              testing::AllOf(HasSubstr("mvm secret set"), testing::Not(HasSubstr("0123456789"))));
+  variables["KEY"] = "short";
+  EXPECT_THAT(failure({"up", "web", "--secret", "KEY@a.example"}),
+              testing::AllOf(HasSubstr("fewer than 8"), testing::Not(HasSubstr("short"))));
+  EXPECT_THAT(daemon.created, IsEmpty());
 }
 
 TEST_F(Actions, NoNetworkWinsOverAManifestWithRules) {

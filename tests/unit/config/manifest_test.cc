@@ -31,6 +31,65 @@ TEST(Manifest, OneSettingUnderTwoSpellingsIsRefused) {
             "'disk'");
 }
 
+TEST(Manifest, TakesSecrets) {
+  const Parsed parsed = parse_manifest(R"(
+[secrets]
+OPENAI_API_KEY = "env:MY_KEY"
+GITHUB_TOKEN = {}
+FORGE = { from = "file:~/token", hosts = "git.example", places = ["header", "basic"], headers = ["Private-Token"] }
+
+[secrets.BOT]
+hosts = ["api.example", "*.api.example:8443"]
+places = ["path"]
+prefix = "bot-"
+plaintext = true
+on_misuse = "end"
+on_unreadable = "pass"
+)");
+  EXPECT_THAT(parsed.complaints, IsEmpty());
+  ASSERT_THAT(parsed.settings.secrets, SizeIs(4));
+  EXPECT_EQ(parsed.settings.secrets.at("OPENAI_API_KEY").from, "env:MY_KEY");
+  EXPECT_THAT(parsed.settings.secrets.at("FORGE").hosts, ElementsAre("git.example"));
+  const proto::SecretRule& bot = parsed.settings.secrets.at("BOT");
+  EXPECT_EQ(bot, (proto::SecretRule{"BOT",
+                                    "",
+                                    {"api.example", "*.api.example:8443"},
+                                    {"path"},
+                                    {},
+                                    "bot-",
+                                    true,
+                                    "end",
+                                    "pass"}));
+}
+
+TEST(Manifest, SaysWhatIsWrongWithASecret) {
+  EXPECT_THAT(complaints("[secrets]\nKEY = \"env:KEY\"\n"),
+              ElementsAre(HasSubstr("2:1: 'secrets.KEY' needs `hosts`")));
+  EXPECT_THAT(complaints("[secrets]\n1KEY = {}\n"), ElementsAre(HasSubstr("name of a variable")));
+  EXPECT_THAT(
+      complaints("[secrets]\nKEY = { host = [\"a.test\"] }\n"),
+      ElementsAre(HasSubstr("'secrets.KEY' needs `hosts`"), HasSubstr("did you mean 'hosts'?")));
+  EXPECT_THAT(complaints("[secrets]\nKEY = { hosts = [\"10.0.0.1\"] }\n"),
+              testing::Contains(HasSubstr("'secrets.KEY.hosts'")));
+  EXPECT_THAT(complaints("[secrets]\nKEY = { hosts = [\"a.test\"], places = [\"cookie\"] }\n"),
+              ElementsAre(HasSubstr("header, basic, query")));
+  EXPECT_THAT(complaints("[secrets]\nKEY = 7\n"), testing::Contains(HasSubstr("not an integer")));
+  EXPECT_THAT(complaints("[env]\nKEY = \"1\"\n[secrets]\nKEY = { hosts = [\"a.test\"] }\n"),
+              ElementsAre(HasSubstr("'env' and 'secrets' both set KEY")));
+}
+
+TEST(Manifest, RunsNoCommandOnTheHost) {
+  EXPECT_THAT(complaints("[secrets]\nKEY = { from = \"cmd:id\", hosts = [\"a.test\"] }\n"),
+              ElementsAre(HasSubstr("mvm secret set NAME --from cmd:")));
+}
+
+TEST(Manifest, DoesNotShowAValueThatStandsWhereItsPlaceShould) {
+  const auto all =
+      complaints("[secrets]\nKEY = { from = \"sk-0123456789\", hosts = [\"a.test\"] }\n");
+  ASSERT_THAT(all, SizeIs(1));
+  EXPECT_THAT(all[0], testing::AllOf(HasSubstr("env:NAME"), testing::Not(HasSubstr("0123456789"))));
+}
+
 TEST(Manifest, GivesTypedSettings) {
   const Parsed parsed = parse_manifest(R"(
 name = "agent-sandbox"

@@ -47,6 +47,8 @@ TEST(Texts, ExampleHasEveryKeyWithItsDefault) {
     const std::string name(key.name);
     if (key.type == Type::TextTable)
       EXPECT_TRUE(lines.contains("[" + name + "]")) << name;
+    else if (key.type == Type::Secrets)
+      EXPECT_TRUE(lines.contains("# [" + name + "]")) << name;
     else if (key.type == Type::Routes)
       EXPECT_TRUE(lines.contains("# [[network." + name + "]]")) << name;
     else
@@ -69,6 +71,17 @@ TEST(Texts, ShownSettingsAreAManifestThatMeansTheSame) {
   settings.routes = {
       {"forge", "api.example.com", {443, 8443}, {{"read", "GET", "/v1/**", "allow"}}, ""},
       {"", "example.net", {}, {}, "deny"}};
+  settings.secrets = {{"KEY",
+                       {"KEY",
+                        "file:/a \"b\"",
+                        {"a.test", "*.b.test:1"},
+                        {"header", "query"},
+                        {"X-Key"},
+                        "sk-",
+                        true,
+                        "end",
+                        "pass"}},
+                      {"GITHUB_TOKEN", {"GITHUB_TOKEN", "", {}, {}, {}, "", false, "", ""}}};
   const std::vector<Layer> layers = {{"test", settings}};
   const Parsed parsed = parse_manifest(show(resolve(layers)));
   EXPECT_THAT(parsed.complaints, testing::IsEmpty());

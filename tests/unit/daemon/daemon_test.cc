@@ -4,6 +4,7 @@
 #include "mvm/daemon/daemon.h"
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <thread>
@@ -949,6 +950,97 @@ TEST_F(DaemonTest, RemovesTheLogOfARemovedSandboxAfterItsTime) {
   EXPECT_TRUE(sys::exists(paths_.audit_log(young)));
   EXPECT_TRUE(sys::exists(paths_.audit_log(kept)));
   EXPECT_EQ(recorded(paths_, old).back(), "log_expired");
+}
+
+// ---- secrets
+
+class DaemonSecrets : public DaemonTest {
+ protected:
+  static constexpr const char* kValue = "sk-0123456789-unmistakable";
+  static api::SandboxSpec with_secret(const std::string& name) {
+    api::SandboxSpec out = spec(name);
+    proto::SecretRule rule;
+    rule.name = "KEY";
+    rule.from = "env:KEY";
+    rule.hosts = {"api.example"};
+    out.secrets = {rule};
+    out.secret_values = {{"KEY", kValue}};
+    return out;
+  }
+  std::string console(const std::string& name) const {
+    std::string log;
+    client()->logs(name, false, [&](std::string_view piece) {
+      log += piece;
+      return true;
+    });
+    return log;
+  }
+  // In every file that mvm has, and in what the kernel tells of the processes.
+  std::vector<std::string> places_of(std::string_view value,
+                                     const std::vector<int64_t>& processes) const {
+    std::vector<std::string> out;
+    const auto look = [&](const std::string& path) {
+      std::ifstream file(path, std::ios::binary);
+      const std::string text((std::istreambuf_iterator<char>(file)), {});
+      if (text.find(value) != text.npos) out.push_back(path);
+    };
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(temporary_.path()))
+      if (entry.is_regular_file()) look(entry.path());
+    for (const int64_t process : processes)
+      for (const char* file : {"cmdline", "environ"})
+        look("/proc/" + std::to_string(process) + "/" + file);
+    return out;
+  }
+};
+
+TEST_F(DaemonSecrets, ReachTheSandboxsProcessAndNothingElse) {
+  start();
+  const auto made = client()->create(with_secret("web"));
+  EXPECT_EQ(console("web"), "hello from web\nsecret KEY of 26 bytes\n");
+  EXPECT_EQ(made.secrets, with_secret("web").secrets);
+  std::string shown =
+      api::encode(client()->sandbox("web")) + api::encode(client()->sandboxes(true));
+  EXPECT_EQ(shown.find(kValue), shown.npos);
+  EXPECT_NE(shown.find("env:KEY"), shown.npos);
+  EXPECT_EQ(places_of(kValue, {made.sandbox_pid, made.monitor_pid}), std::vector<std::string>());
+  // The check sees what is there.
+  EXPECT_NE(places_of("env:KEY", {}), std::vector<std::string>());
+}
+
+TEST_F(DaemonSecrets, AreGivenAgainAtEachStart) {
+  start();
+  client()->create(with_secret("web"));
+  client()->stop("web", {});
+  restart();
+  const Error missing = error_of([&] { client()->start("web", {}); });
+  EXPECT_EQ(missing.kind(), Kind::Invalid);
+  EXPECT_NE(missing.message().find("secret_values.KEY"), std::string::npos) << missing.message();
+  api::StartRequest request;
+  request.secret_values = {{"KEY", "another-0123456789"}};
+  EXPECT_EQ(client()->start("web", request).state, SandboxState::Running);
+  EXPECT_NE(console("web").find("secret KEY of 18 bytes"), std::string::npos);
+  EXPECT_EQ(places_of("another-0123456789", {}), std::vector<std::string>());
+}
+
+TEST_F(DaemonSecrets, AreRefusedWithoutBeingSaid) {
+  start();
+  const auto refused = [&](const std::function<void(api::SandboxSpec&)>& change) {
+    api::SandboxSpec bad = with_secret("web");
+    change(bad);
+    const Error error = error_of([&] { client()->create(bad); });
+    EXPECT_EQ(error.kind(), Kind::Invalid) << error.message();
+    EXPECT_EQ(error.message().find("0123456789"), std::string::npos) << error.message();
+    return error.message();
+  };
+  refused([](auto& bad) { bad.secret_values.clear(); });
+  refused([](auto& bad) { bad.secret_values["KEY"] = "0123456789\n"; });
+  refused([](auto& bad) { bad.secret_values["KEY"] = "short"; });
+  refused([](auto& bad) { bad.secret_values["KEY"] = "0123456789" + std::string(9000, 'x'); });
+  refused([](auto& bad) { bad.secret_values["OTHER"] = "0123456789"; });
+  refused([](auto& bad) { bad.env["KEY"] = "0123456789"; });
+  refused([](auto& bad) { bad.secrets.push_back(bad.secrets[0]); });
+  refused([](auto& bad) { bad.secrets[0].hosts.clear(); });
+  EXPECT_TRUE(client()->sandboxes(true).empty());
 }
 
 }

@@ -14,6 +14,7 @@
 #include "mvm/proto/control.h"
 #include "mvm/proto/ports.h"
 #include "mvm/proto/sandbox_config.h"
+#include "mvm/proto/secrets.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
 #include "mvm/sys/socket.h"
@@ -30,8 +31,8 @@ struct Client {
 
 class FakeSandbox {
  public:
-  FakeSandbox(proto::SandboxConfig config, std::vector<sys::Fd> fds)
-      : config_(std::move(config)), fds_(std::move(fds)) {
+  FakeSandbox(proto::SandboxConfig config, proto::SecretsConfig secrets, std::vector<sys::Fd> fds)
+      : config_(std::move(config)), secrets_(std::move(secrets)), fds_(std::move(fds)) {
     for (const auto& [name, value] : config_.env)
       if (name == "FAKE") manner_ = value;
   }
@@ -44,6 +45,8 @@ class FakeSandbox {
       ::_exit(0);
     }
     console("hello from " + config_.name + "\n");
+    for (const auto& [name, value] : secrets_.values)
+      console("secret " + name + " of " + std::to_string(value.size()) + " bytes\n");
     if (manner_ == "failed") return end("start_failed", "the host has no KVM");
     while (true) {
       std::vector<pollfd> entries{{fd(proto::SandboxFd::Control), POLLIN, 0}};
@@ -149,6 +152,7 @@ class FakeSandbox {
   }
 
   proto::SandboxConfig config_;
+  proto::SecretsConfig secrets_;
   std::vector<sys::Fd> fds_;
   std::string manner_;
   std::list<Client> clients_;
@@ -164,8 +168,15 @@ int run_fake_sandbox() {
   if (!message || message->data.empty()) return 3;  // the daemon went before it said go
   auto config = proto::SandboxConfig::decode(message->data);
   if (!config || message->fds.size() != static_cast<size_t>(proto::SandboxFd::Count)) return 4;
+  proto::SecretsConfig secrets;
+  if (config->secrets) {
+    const auto behind = sys::receive_message(proto::kConfigFd, proto::kMaxSecretsMessage);
+    auto decoded = behind ? proto::SecretsConfig::decode(behind->data) : std::nullopt;
+    if (!decoded) return 5;
+    secrets = std::move(*decoded);
+  }
   sys::set_nonblocking(message->fds[0].get());
-  return FakeSandbox(std::move(*config), std::move(message->fds)).run();
+  return FakeSandbox(std::move(*config), std::move(secrets), std::move(message->fds)).run();
 }
 
 }

@@ -226,4 +226,22 @@ TEST(Utf8, AcceptsAndRefuses) {
     EXPECT_FALSE(is_utf8(bad)) << bad;
 }
 
+TEST(Cbor, MapsOfEveryAllowedSizeAreReadBack) {
+  for (size_t count = 0; count <= kMaxMapFields; ++count) {
+    Bytes out;
+    {
+      MapWriter map(out);
+      for (size_t i = 0; i < count; ++i) map.unsigned_integer("field" + std::to_string(i), i);
+    }
+    CborReader in(out);
+    size_t seen = 0;
+    for (Fields field(in); field.next(); ++seen) {
+      EXPECT_TRUE(field.is("field" + std::to_string(seen)));
+      EXPECT_EQ(in.unsigned_integer(), seen);
+    }
+    EXPECT_EQ(seen, count);
+    EXPECT_TRUE(in && in.at_end());
+  }
+}
+
 }

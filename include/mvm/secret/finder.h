@@ -1,0 +1,61 @@
+#pragma once
+// Finds known texts in others, also as they look when somebody has written them another way:
+//
+//   Plain    as it is
+//   Escaped  percent-encoded (once or twice), escaped for JSON, C or HTML, in any mixture
+//   Base64   of any text around it: at each of its three alignments, standard and URL alphabet,
+//            also in lines; but for the letters at both ends that hold bits of what is beside it
+//   Hex      in either case
+//
+// What it was given is never changed, and it keeps nothing between two calls.
+
+#include <array>
+#include <bitset>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "mvm/secret/locked.h"
+
+namespace mvm::secret {
+
+enum class Form : uint8_t { Plain, Escaped, Base64, Hex };
+
+class Finder {
+ public:
+  struct Hit {
+    enum class Kind : uint8_t {
+      None,
+      Partial,  // from `at` on to the end there is what may become a hit when more comes
+      Whole,
+    };
+    Kind kind = Kind::None;
+    size_t at = 0;
+    size_t length = 0;
+    uint32_t id = 0;
+    Form form = Form::Plain;
+  };
+
+  // `text` has at least kMinText bytes and is not kept: what is made of it lies in locked memory.
+  static constexpr size_t kMinText = 8;
+  void add(std::string_view text, uint32_t id, bool all_forms);
+
+  // The first hit at or behind `from`; of several there, the longest. `last`: no more will come.
+  Hit find(std::string_view text, size_t from, bool last) const noexcept;
+  bool empty() const noexcept { return needles_.empty(); }
+
+ private:
+  struct Needle {
+    Locked text;
+    uint32_t id;
+    Form form;
+  };
+  void add(Needle needle);
+
+  std::vector<Needle> needles_;
+  std::array<std::vector<uint16_t>, 256> by_first_;
+  std::bitset<65536> pairs_;  // of two bytes that a hit may start with
+};
+
+}

@@ -1,0 +1,336 @@
+// One exchange. Heads are changed as a whole (mvm/secret/head.h), bodies in a stream. A request's
+// body is rewritten where a secret may be put into it, or where that costs no length; elsewhere it
+// is only read, so that it keeps its Content-Length: of a value that comes in two pieces the first
+// may then have left, and the rest never does.
+//
+// A coded request is decoded beside, and searched; it goes on as it is. A coded answer of a host
+// that has secrets goes on decoded, which every client can read (RFC 9110 §12.5.3). Other hosts'
+// coded answers pass: no value was ever sent there.
+
+#include "mvm/guard/secret_filter.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "mvm/http/coding.h"
+#include "mvm/http/refusal.h"
+#include "mvm/secret/head.h"
+#include "mvm/secret/stream.h"
+#include "mvm/secret/text.h"
+
+namespace mvm::guard {
+namespace {
+
+using egress::BodyUse;
+using egress::FilterRefusal;
+using egress::FilterVerdict;
+using policy::Reason;
+using policy::SecretPlace;
+using secret::Fault;
+using secret::Finder;
+using secret::Secrets;
+using What = SecretNotice::What;
+
+bool is_letter_or_digit(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+// "application/json", in lower case and without its parameters.
+std::string media_type(const http::Headers& headers) {
+  const std::string* field = http::find(headers, "Content-Type");
+  if (field == nullptr) return "";
+  std::string type = field->substr(0, std::min(field->find(';'), field->size()));
+  std::erase_if(type, [](char c) {
+    return !is_letter_or_digit(c) && c != '/' && c != '+' && c != '-' && c != '.';
+  });
+  std::ranges::transform(type, type.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return type;
+}
+
+bool is_form(std::string_view type) { return type == "application/x-www-form-urlencoded"; }
+
+secret::Writing writing_of(std::string_view type) {
+  if (is_form(type)) return secret::Writing::Percent;
+  return type.find("json") != type.npos ? secret::Writing::Json : secret::Writing::Plain;
+}
+
+// Hands what `in` stands for to `take`, piece by piece. False: it cannot be decoded, or `take` said
+// so.
+template <typename Take>
+bool decode(http::Decoder& decoder, ByteView in, bool last, const Take& take) {
+  constexpr size_t kPiece = size_t{64} * 1024;
+  Bytes piece;
+  http::Decoder::Step step{};
+  do {
+    piece.clear();
+    step = decoder.next(in, piece, kPiece);
+    if (step == http::Decoder::Step::Bad || !take(as_text(piece))) return false;
+  } while (step == http::Decoder::Step::Full);
+  return !last || decoder.whole();
+}
+
+void append(Bytes& out, std::string_view text) {
+  const ByteView bytes = as_bytes(text);
+  out.insert(out.end(), bytes.begin(), bytes.end());
+}
+
+class SecretFilter : public egress::ExchangeFilter {
+ public:
+  SecretFilter(std::shared_ptr<const Secrets> secrets, const SecretSource::Watcher& watcher,
+               const egress::Exchange& exchange)
+      : secrets_(std::move(secrets)),
+        watcher_(watcher),
+        exchange_(exchange),
+        reach_(secret::Reach::of(*secrets_, exchange.host, exchange.port, exchange.tls)) {}
+
+  FilterVerdict request_head(http::RequestHead& head, BodyUse& body) override {
+    const std::string type = media_type(head.headers);
+    const secret::HeadResult result = put_into_head(*secrets_, reach_, head);
+    if (result.fault != Fault::None) return faulty(result);
+    if (auto refusal = used(result.used)) return refusal;
+    // So that what comes back can be read.
+    if (reach_.any()) {
+      std::erase_if(head.headers, [](const http::Header& header) {
+        return http::same_name(header.name, "Accept-Encoding");
+      });
+      head.headers.push_back({"Accept-Encoding", "identity"});
+    }
+    const auto codings = http::content_codings(head.headers);
+    if (head.framing.kind == http::BodyKind::None || !codings) return {};
+    begin_request_body(type);
+    if (!codings->empty()) {
+      request_decoder_.emplace(*codings);
+      put_.assign(put_.size(), false);
+      body = BodyUse::Read;
+      return {};
+    }
+    const bool keeps_length = head.framing.kind == http::BodyKind::Length && !puts_into_body_;
+    body = keeps_length ? BodyUse::Read : BodyUse::Rewrite;
+    return {};
+  }
+
+  FilterVerdict request_body(ByteView in, bool last, Bytes& out) override {
+    if (!request_) return {};
+    if (!request_decoder_) {
+      if (request_->feed(as_text(in), last, out)) return {};
+      return std::move(verdict_);
+    }
+    const bool fine = decode(*request_decoder_, in, last, [&](std::string_view text) {
+      out.clear();
+      return request_->feed(text, false, out);
+    });
+    if (verdict_) return std::move(verdict_);
+    // What is no such coding is whatever the guest wants it to be; there is no end of those.
+    if (!fine) request_.reset();
+    return {};
+  }
+
+  FilterVerdict response_head(http::ResponseHead& head, BodyUse& body) override {
+    std::vector<size_t> masked;
+    mask_head(*secrets_, head, masked);
+    for (const size_t index : masked) ++masked_[index];
+    if (auto refusal = record_masked()) return refusal;
+    if (head.framing.kind == http::BodyKind::None) return {};
+    const auto codings = http::content_codings(head.headers);
+    if (!codings) return unreadable();
+    if (!codings->empty()) {
+      if (!reach_.any()) return {};
+      response_decoder_.emplace(*codings);
+      std::erase_if(head.headers, [](const http::Header& header) {
+        return http::same_name(header.name, "Content-Encoding");
+      });
+    }
+    response_.emplace(secrets_->values(),
+                      [this](const Finder::Hit& hit, std::string_view, Bytes& to) {
+                        ++masked_[hit.id];
+                        append(to, secrets_->all()[hit.id].placeholder);
+                        return true;
+                      });
+    body = BodyUse::Rewrite;
+    return {};
+  }
+
+  FilterVerdict response_body(ByteView in, bool last, Bytes& out) override {
+    if (!response_) return {};
+    if (!response_decoder_) {
+      response_->feed(as_text(in), last, out);
+    } else {
+      const bool fine = decode(*response_decoder_, in, last, [&](std::string_view text) {
+        return response_->feed(text, false, out);
+      });
+      if (!fine) return undecodable();
+      if (last) response_->feed({}, true, out);
+    }
+    return last ? record_masked() : FilterVerdict{};
+  }
+
+  void ended(bool whole) noexcept override {
+    static_cast<void>(whole);
+    // There is nobody left to refuse; the log counts what it misses.
+    static_cast<void>(record_masked());
+  }
+
+ private:
+  // ---- what is told
+
+  bool tell(What what, size_t index, uint64_t count = 1) const {
+    return watcher_.record(notice(what, index, count));
+  }
+  SecretNotice notice(What what, size_t index, uint64_t count = 1) const {
+    return {
+        what, exchange_.flow, exchange_.host, exchange_.port, secrets_->all()[index].binding.name,
+        count};
+  }
+
+  FilterRefusal refusal(unsigned status, Reason reason, size_t index,
+                        const std::string& message) const {
+    const std::string& name = secrets_->all()[index].binding.name;
+    FilterRefusal out;
+    out.reason = reason;
+    out.rule = "secret:" + name;
+    out.answer.status = status;
+    out.answer.reason = policy::reason_word(reason);
+    out.answer.message = message;
+    out.answer.details = {{"host", exchange_.host}, {"secret", name}};
+    return out;
+  }
+
+  FilterRefusal not_recorded(size_t index) const {
+    return refusal(503, Reason::NotRecorded, index,
+                   "the sandbox's audit log takes no records, so no secret is used");
+  }
+
+  FilterVerdict used(const std::vector<size_t>& indexes) {
+    std::map<size_t, uint64_t> counts;
+    for (const size_t index : indexes) ++counts[index];
+    for (const auto& [index, count] : counts)
+      if (!tell(What::Used, index, count)) return not_recorded(index);
+    return {};
+  }
+
+  FilterVerdict record_masked() noexcept {
+    const auto counts = std::exchange(masked_, {});
+    FilterVerdict out;
+    for (const auto& [index, count] : counts)
+      if (!tell(What::Masked, index, count)) out = not_recorded(index);
+    return out;
+  }
+
+  // ---- what is wrong
+
+  FilterRefusal faulty(const secret::HeadResult& result) {
+    const secret::Secret& secret = secrets_->all()[result.secret];
+    const std::string& name = secret.binding.name;
+    if (result.fault == Fault::Leak) return leaked(result.secret, result.where);
+    const SecretNotice told = notice(What::Misused, result.secret);
+    const bool recorded = watcher_.record(told);
+    if (secret.binding.end_on_misuse) watcher_.end(told);
+    if (!recorded) return not_recorded(result.secret);
+    std::string message = "the placeholder of secret " + name + " is in " + result.where;
+    if (result.fault == Fault::Plaintext)
+      message += ", and this connection is not encrypted";
+    else if (!reach_.bound[result.secret])
+      message += ", and the secret is not for this host";
+    else
+      message += ", where its rule does not let it be";
+    return refusal(403, Reason::SecretMisuse, result.secret, message);
+  }
+
+  FilterRefusal leaked(size_t index, const std::string& where) {
+    if (!tell(What::Leaked, index)) return not_recorded(index);
+    return refusal(403, Reason::SecretLeak, index,
+                   "the value of secret " + secrets_->all()[index].binding.name + " is in " +
+                       where + "; the sandbox has only its placeholder to send");
+  }
+
+  // A coding that nobody knows.
+  FilterVerdict unreadable() {
+    for (size_t i = 0; i < secrets_->all().size(); ++i)
+      if (reach_.bound[i] && !secrets_->all()[i].binding.pass_unreadable) return unreadable(i);
+    return {};
+  }
+  // One that is known, in a body that is not of it: what has passed cannot be called back.
+  FilterVerdict undecodable() {
+    for (size_t i = 0; i < secrets_->all().size(); ++i)
+      if (reach_.bound[i]) return unreadable(i);
+    return {};
+  }
+  FilterRefusal unreadable(size_t index) {
+    if (!tell(What::Unreadable, index)) return not_recorded(index);
+    return refusal(502, Reason::Unreadable, index,
+                   "the answer's content coding cannot be undone, so it cannot be searched for "
+                   "secret " +
+                       secrets_->all()[index].binding.name);
+  }
+
+  // ---- the request's body
+
+  void begin_request_body(std::string_view type) {
+    writing_ = writing_of(type);
+    put_.assign(secrets_->all().size(), false);
+    told_used_ = told_inert_ = put_;
+    for (size_t i = 0; i < put_.size(); ++i)
+      put_[i] = reach_.may_use(*secrets_, i, SecretPlace::Body) ||
+                (is_form(type) && reach_.may_use(*secrets_, i, SecretPlace::Form));
+    puts_into_body_ = std::ranges::find(put_, true) != put_.end();
+    request_.emplace(secrets_->in_body(),
+                     [this](const Finder::Hit& hit, std::string_view found, Bytes& out) {
+                       return in_request_body(hit, found, out);
+                     });
+  }
+
+  bool in_request_body(const Finder::Hit& hit, std::string_view found, Bytes& out) {
+    const size_t index = Secrets::index_of(hit.id);
+    if ((hit.id & Secrets::kPlaceholder) == 0) {
+      verdict_ = leaked(index, "the body");
+      return false;
+    }
+    std::vector<bool>& told = put_[index] ? told_used_ : told_inert_;
+    if (!told[index] && !tell(put_[index] ? What::Used : What::Inert, index)) {
+      verdict_ = not_recorded(index);
+      return false;
+    }
+    told[index] = true;
+    if (!put_[index]) {
+      append(out, found);
+      return true;
+    }
+    std::string value = secret::written(secrets_->all()[index].value.view(), writing_);
+    append(out, value);
+    secret::wipe(value);
+    return true;
+  }
+
+  std::shared_ptr<const Secrets> secrets_;
+  const SecretSource::Watcher& watcher_;
+  egress::Exchange exchange_;
+  secret::Reach reach_;
+
+  std::optional<secret::Stream> request_;
+  std::optional<http::Decoder> request_decoder_;
+  secret::Writing writing_ = secret::Writing::Plain;
+  std::vector<bool> put_;  // by secret: is put into this body
+  bool puts_into_body_ = false;
+  std::vector<bool> told_used_;
+  std::vector<bool> told_inert_;
+  FilterVerdict verdict_;
+
+  std::optional<secret::Stream> response_;
+  std::optional<http::Decoder> response_decoder_;
+  std::map<size_t, uint64_t> masked_;  // not yet told
+};
+
+}
+
+SecretSource::SecretSource(std::shared_ptr<const Secrets> secrets, Watcher watcher)
+    : secrets_(std::move(secrets)), watcher_(std::move(watcher)) {}
+
+std::unique_ptr<egress::ExchangeFilter> SecretSource::begin(const egress::Exchange& exchange) {
+  if (secrets_->empty()) return nullptr;
+  return std::make_unique<SecretFilter>(secrets_, watcher_, exchange);
+}
+
+}

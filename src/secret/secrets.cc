@@ -1,0 +1,41 @@
+#include "mvm/secret/secrets.h"
+
+#include "mvm/base/error.h"
+#include "mvm/base/scope_exit.h"
+#include "mvm/crypto/random.h"
+
+namespace mvm::secret {
+
+static constexpr size_t kRandomLetters = 26;  // of 5 bits: 130
+
+std::string make_placeholder(std::string_view prefix) {
+  return crypto::random_id(std::string(prefix) + std::string(kMark), kRandomLetters);
+}
+
+Secrets::Secrets(proto::SecretsConfig& config) {
+  const ScopeExit forget([&] { proto::wipe(config.values); });
+  for (policy::SecretBinding& binding : policy::compile_secrets(config.rules)) {
+    const auto value = config.values.find(binding.name);
+    const std::string where = "secrets." + binding.name + ": ";
+    if (value == config.values.end()) throw Error(Kind::Invalid, where + "it has no value");
+    if (const auto complaint = policy::secret_value_complaint(binding, value->second))
+      throw Error(Kind::Invalid, where + *complaint);
+    std::string placeholder = make_placeholder(binding.prefix);
+    all_.push_back({std::move(binding), Locked(value->second), std::move(placeholder)});
+  }
+  for (size_t i = 0; i < all_.size(); ++i) {
+    const auto id = static_cast<uint32_t>(i);
+    for (Finder* finder : {&values_, &in_head_, &in_body_})
+      finder->add(all_[i].value.view(), id, true);
+    in_head_.add(all_[i].placeholder, id | kPlaceholder, true);
+    in_body_.add(all_[i].placeholder, id | kPlaceholder, false);
+  }
+}
+
+std::vector<std::pair<std::string, std::string>> Secrets::environment() const {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const Secret& secret : all_) out.emplace_back(secret.binding.name, secret.placeholder);
+  return out;
+}
+
+}

@@ -1,0 +1,95 @@
+#include "mvm/secret/text.h"
+
+#include <array>
+#include <cstdint>
+
+#include <string.h>  // explicit_bzero
+
+namespace mvm::secret {
+namespace {
+
+constexpr std::string_view kLetters =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+constexpr std::string_view kHex = "0123456789ABCDEF";
+
+bool is_unreserved(char c) {  // RFC 3986 §2.3
+  return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
+         c == '.' || c == '_' || c == '~';
+}
+
+void append_byte(std::string& out, std::string_view mark, char c) {
+  const auto byte = static_cast<uint8_t>(c);
+  out += mark;
+  out += kHex[byte >> 4];
+  out += kHex[byte & 15];
+}
+
+}
+
+std::string base64(std::string_view bytes) {
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  uint32_t bits = 0;
+  unsigned held = 0;
+  for (const char c : bytes) {
+    bits = bits << 8 | static_cast<uint8_t>(c);
+    held += 8;
+    for (; held >= 6; held -= 6) out += kLetters[bits >> (held - 6) & 63];
+  }
+  if (held > 0) out += kLetters[bits << (6 - held) & 63];
+  while (out.size() % 4 != 0) out += '=';
+  return out;
+}
+
+std::optional<std::string> base64_decode(std::string_view text) {
+  while (text.ends_with('=')) text.remove_suffix(1);
+  if (text.size() % 4 == 1) return std::nullopt;
+  std::string out;
+  out.reserve(text.size());
+  uint32_t bits = 0;
+  unsigned held = 0;
+  for (const char c : text) {
+    size_t value = kLetters.find(c);
+    if (c == '-') value = 62;
+    if (c == '_') value = 63;
+    if (value == kLetters.npos) {
+      wipe(out);
+      return std::nullopt;
+    }
+    bits = bits << 6 | static_cast<uint32_t>(value);
+    held += 6;
+    if (held < 8) continue;
+    held -= 8;
+    out += static_cast<char>(bits >> held & 255);
+  }
+  return out;
+}
+
+std::string written(std::string_view text, Writing writing) {
+  if (writing == Writing::Plain) return std::string(text);
+  std::string out;
+  out.reserve(text.size() * 6);  // once, so that no half of it is left behind
+  for (const char c : text) {
+    if (writing == Writing::Percent) {
+      if (is_unreserved(c))
+        out += c;
+      else
+        append_byte(out, "%", c);
+    } else if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (c >= 0 && c < ' ') {
+      append_byte(out, "\\u00", c);
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+void wipe(std::string& text) noexcept {
+  ::explicit_bzero(text.data(), text.size());
+  text.clear();
+}
+
+}

@@ -1,0 +1,183 @@
+// Secrets through the proxy, with real TLS, a real client and a server that shows what it got.
+#include <gmock/gmock.h>
+
+#include "mvm/crypto/trust.h"
+#include "mvm/guard/secret_filter.h"
+#include "mvm/secret/text.h"
+#include "mvm/sys/file.h"
+
+#include "../egress/rig.h"
+
+namespace mvm::egress {
+namespace {
+
+using guard::SecretNotice;
+using guard::SecretSource;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr const char* kPublic = "93.184.216.34";
+constexpr std::string_view kKey = "sk-real\"value/0123456789";
+
+// Prints each request whole, and answers with it whole: fields, and behind them the body. /gzip
+// answers so although nobody asked for it.
+constexpr const char* kEcho = R"(
+import http.server, ssl, sys, gzip
+class H(http.server.BaseHTTPRequestHandler):
+  protocol_version = 'HTTP/1.1'
+  def log_message(self, *a): pass
+  def body(self):
+    if self.headers.get('Transfer-Encoding') == 'chunked':
+      out = b''
+      while (n := int(self.rfile.readline().split(b';')[0], 16)):
+        out += self.rfile.read(n); self.rfile.readline()
+      self.rfile.readline(); return out
+    return self.rfile.read(int(self.headers.get('Content-Length', 0)))
+  def do_POST(self):
+    body = self.body()
+    text = self.requestline.encode() + b'\n' + bytes(self.headers) + body
+    print(text.decode(errors='replace'), flush=True)
+    if self.path == '/gzip': text = gzip.compress(text)
+    if self.path == '/large': text = text * (4000000 // len(text))
+    self.send_response(200)
+    self.send_header('X-Echo', (self.headers.get('Authorization') or '-'))
+    if self.path == '/gzip': self.send_header('Content-Encoding', 'gzip')
+    self.send_header('Content-Length', str(len(text))); self.end_headers()
+    self.wfile.write(text)
+  do_GET = do_POST
+s = http.server.ThreadingHTTPServer((sys.argv[1], int(sys.argv[2])), H)
+if len(sys.argv) > 3:
+  c = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); c.load_cert_chain(sys.argv[3], sys.argv[3] + '.key')
+  s.socket = c.wrap_socket(s.socket, server_side=True, do_handshake_on_connect=False)
+s.serve_forever()
+)";
+
+class SecretExchange : public EgressTest {
+ protected:
+  void SetUp() override {
+    EgressTest::SetUp();
+    if (IsSkipped()) return;
+    own_address(kPublic);
+    resolver_.add("api.example", kPublic);
+    rule_.name = "KEY";
+    rule_.hosts = {"api.example"};
+  }
+  void start() {
+    proto::SecretsConfig config;
+    config.rules = {rule_};
+    config.values = {{"KEY", std::string(kKey)}};
+    secrets_ = std::make_shared<secret::Secrets>(config);
+    settings_.filters.push_back(std::make_shared<SecretSource>(
+        secrets_, SecretSource::Watcher{[this](const SecretNotice& notice) {
+                                          notices_.push_back(notice);
+                                          return true;
+                                        },
+                                        [](const SecretNotice&) {}}));
+    allow_host("api.example");
+    for (const secret::Secret& secret : secrets_->all())
+      settings_.policy.inspect = policy::inspected_for({secret.binding});
+    const std::string path = certificate("api.example");
+    settings_.trust = crypto::TrustStore::from_pem(as_text(sys::read_file(path, 1 << 20)), path);
+    server_ = &serve({"python3", "-u", "-c", kEcho, kPublic, "443", path}, {ip(kPublic), 443});
+    serve({"python3", "-u", "-c", kEcho, kPublic, "80"}, {ip(kPublic), 80});
+    start_proxy();
+    authority_ = file("authority.pem", proxy_->authority_pem());
+  }
+  std::string key() const { return secrets_->all()[0].placeholder; }
+  std::string curl(const std::string& url, std::vector<std::string> words = {}) {
+    std::vector<std::string> argv{"curl", "-sS", "-i", "-m", "30", "--cacert", authority_, url};
+    argv.insert(argv.end(), words.begin(), words.end());
+    const auto exit = guest(argv);
+    return exit.out + exit.err;
+  }
+  std::string at_the_server() const { return server_->exit().out; }
+
+  proto::SecretRule rule_;
+  std::shared_ptr<const secret::Secrets> secrets_;
+  std::vector<SecretNotice> notices_;
+  std::string authority_;
+  Program* server_ = nullptr;
+};
+
+TEST_F(SecretExchange, TheServerHasTheValueAndTheClientNever) {
+  start();
+  const std::string echo = curl("https://api.example/x",
+                                {"-H", "Authorization: Bearer " + key(), "-d", "about " + key()});
+  EXPECT_THAT(echo, HasSubstr("200 OK"));
+  EXPECT_THAT(echo, HasSubstr("X-Echo: Bearer " + key()));
+  EXPECT_THAT(echo,
+              AllOf(HasSubstr("Authorization: Bearer " + key()), HasSubstr("about " + key())));
+  EXPECT_THAT(echo, Not(HasSubstr("0123456789")));
+  EXPECT_THAT(at_the_server(), HasSubstr("Authorization: Bearer " + std::string(kKey)));
+  EXPECT_THAT(at_the_server(), HasSubstr("about " + key()));
+  EXPECT_THAT(at_the_server(), HasSubstr("Accept-Encoding: identity"));
+}
+
+TEST_F(SecretExchange, GoesIntoBasicCredentials) {
+  start();
+  const std::string echo = curl("https://api.example/x", {"-u", "user:" + key()});
+  EXPECT_THAT(at_the_server(), HasSubstr("Basic " + secret::base64("user:" + std::string(kKey))));
+  EXPECT_THAT(echo, HasSubstr("200 OK"));
+  // The letters that hold nothing but it are gone.
+  EXPECT_THAT(echo, Not(HasSubstr(secret::base64("user:" + std::string(kKey)).substr(8, 24))));
+}
+
+TEST_F(SecretExchange, EachRequestOfAConnectionIsSeen) {
+  start();
+  const std::string echo =
+      curl("https://api.example/1", {"-H", "X-Api-Key: " + key(), "https://api.example/2"});
+  EXPECT_THAT(at_the_server(), AllOf(HasSubstr("/1"), HasSubstr("/2")));
+  EXPECT_EQ(std::ranges::count_if(
+                notices_,
+                [](const SecretNotice& notice) { return notice.what == SecretNotice::What::Used; }),
+            2);
+}
+
+TEST_F(SecretExchange, IsRefusedWithoutTls) {
+  start();
+  const std::string answer = curl("http://api.example/x", {"-H", "X-Api-Key: " + key()});
+  EXPECT_THAT(answer,
+              AllOf(HasSubstr("403"), HasSubstr("secret_misuse"), HasSubstr("not encrypted")));
+}
+
+TEST_F(SecretExchange, AValueDoesNotLeave) {
+  start();
+  const std::string answer =
+      curl("https://api.example/x", {"--data-binary", "before " + std::string(kKey)});
+  EXPECT_THAT(answer, AllOf(HasSubstr("403"), HasSubstr("secret_leak")));
+  EXPECT_THAT(at_the_server(), Not(HasSubstr("0123456789")));
+}
+
+TEST_F(SecretExchange, LargeFormsAreRewritten) {
+  rule_.places = {"form"};
+  start();
+  std::string form = "secret=" + key() + "&filler=";
+  form += std::string(1 << 20, 'f');
+  form += "&again=" + key();
+  const std::string echo = curl("https://api.example/x", {"-d", "@" + file("form", form)});
+  const std::string written = secret::written(kKey, secret::Writing::Percent);
+  EXPECT_THAT(at_the_server(), HasSubstr("secret=" + written + "&filler="));
+  EXPECT_THAT(at_the_server(), HasSubstr("&again=" + written));
+  EXPECT_THAT(echo, HasSubstr("secret=" + key() + "&filler="));
+  EXPECT_THAT(echo, Not(HasSubstr("0123456789")));
+}
+
+TEST_F(SecretExchange, IsMaskedWhereverItStandsInALargeAnswer) {
+  start();
+  const std::string echo = curl("https://api.example/large", {"-H", "X-Api-Key: " + key()});
+  EXPECT_GT(echo.size(), 3'000'000U);
+  EXPECT_THAT(echo, Not(HasSubstr("0123456789")));
+  EXPECT_GT(notices_.back().count, 1000U);
+}
+
+TEST_F(SecretExchange, ACodedAnswerShowsNoValue) {
+  start();
+  const std::string answer =
+      curl("https://api.example/gzip", {"-H", "X-Api-Key: " + key(), "--compressed"});
+  EXPECT_THAT(answer, AllOf(HasSubstr("200 OK"), HasSubstr("X-Api-Key: " + key())));
+  EXPECT_THAT(answer, Not(HasSubstr("0123456789")));
+}
+
+}
+}

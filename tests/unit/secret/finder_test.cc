@@ -1,0 +1,155 @@
+#include "mvm/secret/finder.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "mvm/secret/text.h"
+
+namespace mvm::secret {
+namespace {
+
+using Kind = Finder::Hit::Kind;
+
+constexpr std::string_view kValue = "sk-T0p/Secret+\"Value\"%&<end>";
+
+Finder finder(std::string_view text = kValue) {
+  Finder out;
+  out.add(text, 7, true);
+  return out;
+}
+
+Finder::Hit find(std::string_view text, bool last = true) {
+  static const Finder found = finder();
+  return found.find(text, 0, last);
+}
+
+std::string percent_all(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    out += '%';
+    out += kDigits[static_cast<unsigned char>(c) >> 4];
+    out += kDigits[static_cast<unsigned char>(c) & 15];
+  }
+  return out;
+}
+
+std::string hex(std::string_view text, bool upper) {
+  std::string out;
+  for (const char c : text) {
+    const std::string_view digits = upper ? "0123456789ABCDEF" : "0123456789abcdef";
+    out += digits[static_cast<unsigned char>(c) >> 4];
+    out += digits[static_cast<unsigned char>(c) & 15];
+  }
+  return out;
+}
+
+std::string html(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '&')
+      out += "&amp;";
+    else if (c == '<')
+      out += "&lt;";
+    else if (c == '>')
+      out += "&gt;";
+    else if (c == '"')
+      out += "&quot;";
+    else if (c == '+')
+      out += "&#43;";
+    else if (c == '/')
+      out += "&#x2F;";
+    else
+      out += c;
+  }
+  return out;
+}
+
+TEST(Finder, FindsNothingInOtherText) {
+  EXPECT_EQ(find("").kind, Kind::None);
+  EXPECT_EQ(find("sk-T0p/Secret+ and what else there is %41%zz \\u0041 &amp; &#x;").kind,
+            Kind::None);
+}
+
+TEST(Finder, FindsEveryWayOfWriting) {
+  const std::string value(kValue);
+  for (const std::string& written :
+       {value, percent_all(value), secret::written(value, Writing::Percent),
+        secret::written(value, Writing::Json), html(value), hex(value, false), hex(value, true),
+        std::string("\\u0073\\x6b-T0p\\/Secret%2B\\\"Value&#34;%25%26%3C\\u0065nd%3e")}) {
+    const auto hit = find("before " + written + " after");
+    EXPECT_EQ(hit.kind, Kind::Whole) << written;
+    EXPECT_EQ(hit.at, 7U) << written;
+    EXPECT_EQ(hit.length, written.size()) << written;
+    EXPECT_EQ(hit.id, 7U);
+  }
+}
+
+TEST(Finder, FindsWhatWasPercentEncodedTwice) {
+  constexpr std::string_view kPlain = "sk-live/0123+456";
+  std::string twice;
+  for (const char c : percent_all(kPlain))
+    twice += c == '%' ? std::string("%25") : std::string(1, c);
+  EXPECT_EQ(finder(kPlain).find(twice, 0, true).length, twice.size());
+}
+
+TEST(Finder, FindsBase64AtEveryAlignment) {
+  const std::string value(kValue);
+  for (const std::string_view before : {"", "x", "xy", "xyz", "user:", "{\"token\":\""}) {
+    for (const std::string_view after : {"", "1", "12", "123"}) {
+      const std::string encoded = base64(std::string(before) + value + std::string(after));
+      const auto hit = find(encoded);
+      ASSERT_EQ(hit.kind, Kind::Whole) << before << " " << after;
+      EXPECT_EQ(hit.form, Form::Base64);
+      // At most the two letters that hold bits of the neighbours are left.
+      EXPECT_GE(hit.length + 2, value.size() * 8 / 6);
+      std::string url = encoded;
+      for (char& c : url) c = c == '+' ? '-' : c == '/' ? '_' : c;
+      EXPECT_EQ(find(url).kind, Kind::Whole);
+      EXPECT_EQ(find(secret::written(encoded, Writing::Percent)).kind, Kind::Whole);
+    }
+  }
+}
+
+TEST(Finder, FindsBase64InLines) {
+  const std::string text =
+      base64(std::string(60, 'p') + std::string(kValue) + std::string(60, 's'));
+  std::string lines;
+  std::string escaped;
+  for (size_t at = 0; at < text.size(); at += 76) {
+    lines += text.substr(at, 76) + "\r\n";
+    escaped += text.substr(at, 76) + "\\n";
+  }
+  EXPECT_EQ(find(lines).kind, Kind::Whole);
+  EXPECT_EQ(find(escaped).kind, Kind::Whole);
+}
+
+TEST(Finder, TakesTheLongestOfSeveral) {
+  Finder both;
+  both.add("abcdefgh", 1, false);
+  both.add("abcdefgh-and-more", 2, false);
+  EXPECT_EQ(both.find("abcdefgh-and-more", 0, true).id, 2U);
+  EXPECT_EQ(both.find("abcdefgh-and-less", 0, true).id, 1U);
+  // The shorter one is there, and the longer may be.
+  EXPECT_EQ(both.find("..abcdefgh-and", 0, false).kind, Kind::Partial);
+  EXPECT_EQ(both.find("..abcdefgh-and", 0, true).id, 1U);
+}
+
+TEST(Finder, WaitsOnlyForATrueBeginning) {
+  const auto hit = find("some text sk-T0p/Sec", false);
+  EXPECT_EQ(hit.kind, Kind::Partial);
+  EXPECT_EQ(hit.at, 10U);
+  EXPECT_EQ(find("some text sk-T0p/Sec ", false).kind, Kind::None);
+  // The end of an event of a stream is not held back.
+  EXPECT_EQ(find("data: {\"delta\":\"hello\"}\n\n", false).kind, Kind::None);
+}
+
+TEST(Finder, ATextThatLooksEscapedIsFoundAsItIs) {
+  Finder odd = finder("100%25\\n&amp;!");
+  EXPECT_EQ(odd.find("=100%25\\n&amp;!", 0, true).kind, Kind::Whole);
+  EXPECT_EQ(odd.find("=100%2525%5Cn%26amp%3B!", 0, true).kind, Kind::Whole);
+}
+
+}
+}
