@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "mvm/protect/restore.h"
-#include "mvm/protect/scanner.h"
 
 #include "letters.h"
+#include "unicode.h"
 
 namespace mvm::protect {
 namespace {
@@ -18,25 +18,6 @@ std::optional<uint32_t> four_hex(std::string_view raw, size_t at) {
     value = value * 16 + static_cast<uint32_t>(is(c, kDigit) ? c - '0' : lower(c) - 'a' + 10);
   }
   return value;
-}
-
-void append_utf8(std::string& out, uint32_t code) {
-  const auto byte = [&](uint32_t value) { out += static_cast<char>(value); };
-  if (code < 0x80) {
-    byte(code);
-  } else if (code < 0x800) {
-    byte(0xc0 | (code >> 6));
-    byte(0x80 | (code & 63));
-  } else if (code < 0x10000) {
-    byte(0xe0 | (code >> 12));
-    byte(0x80 | ((code >> 6) & 63));
-    byte(0x80 | (code & 63));
-  } else {
-    byte(0xf0 | (code >> 18));
-    byte(0x80 | ((code >> 12) & 63));
-    byte(0x80 | ((code >> 6) & 63));
-    byte(0x80 | (code & 63));
-  }
 }
 
 bool is_white(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
@@ -71,34 +52,10 @@ std::optional<std::string> json_decoded(std::string_view raw) {
       }
     }
     // Half a pair stands for no character; which reader makes what of it is not known.
-    if (*code >= 0xd800 && *code < 0xe000) return std::nullopt;
+    if (is_surrogate(*code)) return std::nullopt;
     append_utf8(out, *code);
   }
   return out;
-}
-
-std::optional<std::string> JsonRewriter::rewritten(std::string_view value) const {
-  struct Rewrite : ScanSink {
-    const Replace* replace = nullptr;
-    size_t skip = 0;  // the name and what separates it
-    std::string out;
-    bool changed = false;
-    void clean(std::string_view bytes) override { out += bytes; }
-    void found(const Finding& finding, std::string_view bytes) override {
-      auto put = finding.offset >= skip ? (*replace)(finding, bytes) : std::nullopt;
-      changed = changed || put.has_value();
-      out += put ? std::string_view(*put) : bytes;
-    }
-  } rewrite;
-  rewrite.replace = &replace_;
-  const std::string before = name_.empty() ? "" : name_ + ": ";
-  rewrite.skip = before.size();
-  Scanner scanner(classes_);
-  scanner.feed(before, rewrite);
-  scanner.feed(value, rewrite);
-  scanner.finish(rewrite);
-  if (!rewrite.changed) return std::nullopt;
-  return rewrite.out.substr(before.size());
 }
 
 // What waits is a value.
@@ -106,7 +63,7 @@ bool JsonRewriter::flush_value(std::string& out) {
   const bool string = where_ == Where::Behind;
   const auto text = string ? json_decoded(pending_) : std::optional(pending_);
   if (!text) return false;
-  const auto changed = rewritten(*text);
+  const auto changed = scanner_.rewritten(name_, *text, replace_);
   if (!changed) {
     out += string ? '"' + pending_ + '"' : pending_;
   } else if (!string && std::ranges::all_of(*changed, in_number)) {
@@ -115,6 +72,20 @@ bool JsonRewriter::flush_value(std::string& out) {
     out += '"' + escaped(*changed, Escaping::JsonString) + '"';
   }
   out += white_;
+  pending_.clear();
+  white_.clear();
+  where_ = Where::Outside;
+  return true;
+}
+
+// What waits is the name of the value behind it.
+bool JsonRewriter::flush_name(std::string& out) {
+  constexpr size_t kMaxLabel = 64;
+  const auto name = json_decoded(pending_);
+  if (!name) return false;
+  name_ = name->substr(0, kMaxLabel);
+  const auto changed = scanner_.rewritten({}, *name, replace_);
+  out += '"' + (changed ? escaped(*changed, Escaping::JsonString) : pending_) + '"' + white_;
   pending_.clear();
   white_.clear();
   where_ = Where::Outside;
@@ -168,13 +139,8 @@ bool JsonRewriter::feed(std::string_view bytes, std::string& out) {
           white_ += c;
           fine = white_.size() <= kMaxString;
         } else if (c == ':') {
-          const auto name = json_decoded(pending_);
-          fine = name.has_value();
-          if (name) name_ = name->substr(0, 64);
-          out += '"' + pending_ + '"' + white_ + c;
-          pending_.clear();
-          white_.clear();
-          where_ = Where::Outside;
+          fine = flush_name(out);
+          out += c;
         } else {
           fine = flush_value(out) && outside_byte(c, out);
         }

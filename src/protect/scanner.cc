@@ -64,6 +64,11 @@ void Scanner::finish(ScanSink& sink) {
   scan(sink, true);
 }
 
+void Scanner::reset() noexcept {
+  done_ = end_ = skip_ = retry_at_ = 0;
+  base_ = 0;
+}
+
 void Scanner::make_room() {
   if (end_ + kPiece <= kCapacity || done_ <= kHistory) return;
   const size_t drop = done_ - kHistory;
