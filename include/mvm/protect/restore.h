@@ -44,6 +44,16 @@ class Restorer {
   const Counts& counts() const noexcept { return counts_; }
   size_t held() const noexcept { return held_.size(); }
 
+  // ---- for text that comes in pieces of its own (events.h)
+  // For other text; counts go on.
+  void reset();
+  // Whether what is held is a true beginning of a token, and not yet a whole one.
+  bool holds_beginning() const;
+  // Whether all of `text` is one.
+  bool is_beginning(std::string_view text) const;
+  // The length of the token that `text` begins with and that ends there; 0: none does.
+  size_t whole_token(std::string_view text) const;
+
  private:
   struct Token {
     std::string text;  // as this kind of response writes it
