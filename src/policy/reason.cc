@@ -38,6 +38,10 @@ std::string_view reason_word(Reason reason) noexcept {
       return "rate_limited";
     case Reason::ResourceExhausted:
       return "resource_exhausted";
+    case Reason::PersonalData:
+      return "personal_data";
+    case Reason::Unreadable:
+      return "unreadable";
     case Reason::DnsFailed:
       return "dns_failed";
     case Reason::UpstreamUnreachable:

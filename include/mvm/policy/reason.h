@@ -24,6 +24,8 @@ enum class Reason {
   ProtocolUnsupported,
   RateLimited,
   ResourceExhausted,
+  PersonalData,  // it holds personal data that may not leave, or that is not its own
+  Unreadable,    // what has to be looked into cannot be decoded
   // No decisions, but what became of what was admitted.
   DnsFailed,            // no resolver gave an answer
   UpstreamUnreachable,  // no address of the host took the connection
