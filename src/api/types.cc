@@ -130,6 +130,18 @@ void describe(Io& io, T& value) {
     io("routes", value.routes);
     io("resolvers", value.resolvers);
     io("mtu", value.mtu);
+    io("pii", value.pii);
+  } else if constexpr (std::is_same_v<Plain, proto::PiiConfig>) {
+    io("mode", value.mode);
+    io("categories", value.categories);
+    io("rules", value.rules);
+    io("patterns", value.patterns);
+    io("bypass", value.bypass);
+    io("on_mismatch", value.on_mismatch);
+    io("on_undecodable", value.on_undecodable);
+    io("token_lifetime_ms", value.token_lifetime_ms);
+    io("token_once", value.token_once);
+    io("token_window_ms", value.token_window_ms);
   } else if constexpr (std::is_same_v<Plain, proto::NetworkRoute>) {
     io("id", value.id);
     io.required("host", value.host);

@@ -206,14 +206,41 @@ static void put(Builder& out, const Egress& event, const Detail& detail) {
   out.number("received", event.received);
 }
 
+static std::string_view word(const PiiUse& event) {
+  switch (event.kind) {
+    case PiiUse::Kind::Detected:
+      return "pii_detected";
+    case PiiUse::Kind::Tokenized:
+      return "pii_tokenized";
+    case PiiUse::Kind::Redacted:
+      return "pii_redacted";
+    case PiiUse::Kind::Denied:
+      return "pii_denied";
+    case PiiUse::Kind::Restored:
+      return "pii_restored";
+    case PiiUse::Kind::Mismatched:
+      return "pii_mismatched";
+    case PiiUse::Kind::Undecodable:
+      break;
+  }
+  return "pii_undecodable";
+}
+static void put(Builder& out, const PiiUse& event, const Detail&) {
+  out.number_if("flow", event.flow);
+  out.text_if("host", event.host.text());
+  out.number_if("port", event.port);
+  out.text_if("data", event.data.text());
+  out.text_if("place", event.place.text());
+  if (event.count != 1) out.number("count", event.count);
+}
+
 std::string encode(const Position& at, Time time, const LogId& sandbox, const Event& event,
                    const Detail& detail) {
   return std::visit(
       [&](const auto& each) {
         Builder out(at, time, word(each));
         // Events of the daemon's log name the sandbox that they are of themselves.
-        if constexpr (std::is_same_v<std::decay_t<decltype(each)>, Egress> ||
-                      requires { each.run; })
+        if constexpr (requires { each.flow; } || requires { each.run; })
           out.text("sandbox_id", sandbox.text());
         put(out, each, detail);
         return out.finish();

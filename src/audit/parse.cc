@@ -28,7 +28,7 @@ constexpr std::array kKeys = std::to_array<Key>({
     {"path_length", Type::Number}, {"outcome", Type::Text},     {"reason", Type::Text},
     {"audited", Type::Number},     {"rule", Type::Text},        {"count", Type::Number},
     {"sent", Type::Number},        {"received", Type::Number},  {"log_seq", Type::Number},
-    {"log_hash", Type::Text},
+    {"log_hash", Type::Text},      {"data", Type::Text},        {"place", Type::Text},
 });
 
 class Scanner {
@@ -100,10 +100,32 @@ bool is_time(std::string_view text) {
 }
 
 bool is_kind(std::string_view text) {
-  static constexpr std::array kKinds = std::to_array<std::string_view>(
-      {"open", "continue", "checkpoint", "close", "created", "started", "ended", "removed",
-       "image_imported", "image_removed", "log_expired", "daemon_started", "exec_started",
-       "exec_ended", "dns", "connect", "tls", "http", "flow_ended"});
+  static constexpr std::array kKinds = std::to_array<std::string_view>({"open",
+                                                                        "continue",
+                                                                        "checkpoint",
+                                                                        "close",
+                                                                        "created",
+                                                                        "started",
+                                                                        "ended",
+                                                                        "removed",
+                                                                        "image_imported",
+                                                                        "image_removed",
+                                                                        "log_expired",
+                                                                        "daemon_started",
+                                                                        "exec_started",
+                                                                        "exec_ended",
+                                                                        "dns",
+                                                                        "connect",
+                                                                        "tls",
+                                                                        "http",
+                                                                        "flow_ended",
+                                                                        "pii_detected",
+                                                                        "pii_tokenized",
+                                                                        "pii_redacted",
+                                                                        "pii_denied",
+                                                                        "pii_restored",
+                                                                        "pii_mismatched",
+                                                                        "pii_undecodable"});
   return std::find(kKinds.begin(), kKinds.end(), text) != kKinds.end();
 }
 

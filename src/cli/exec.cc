@@ -25,6 +25,7 @@ ExecPlan plan_of(const Context& context, const ExecOptions& options) {
   ExecPlan plan;
   plan.sandbox = options.sandbox;
   plan.json = options.json;
+  plan.redact = options.redact;
   plan.keep = options.max_output;
   proto::ExecRequest& request = plan.request;
   request.argv = options.argv;

@@ -6,6 +6,7 @@
 
 #include "mvm/base/text.h"
 #include "mvm/cli/actions.h"
+#include "mvm/privacy/rules.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 
@@ -69,6 +70,22 @@ std::map<std::string, std::string> read_env_files(const Context& context,
   return out;
 }
 
+static proto::PiiConfig pii_of(const config::Settings& settings) {
+  proto::PiiConfig pii;
+  pii.mode = settings.pii_mode.value_or(pii.mode);
+  pii.categories = settings.pii_categories;
+  pii.rules = settings.pii_rules;
+  pii.patterns = settings.pii_patterns;
+  pii.bypass = settings.pii_bypass;
+  pii.on_mismatch = settings.pii_on_mismatch.value_or(pii.on_mismatch);
+  pii.on_undecodable = settings.pii_on_undecodable.value_or(pii.on_undecodable);
+  pii.token_lifetime_ms = settings.pii_token_lifetime_ms.value_or(pii.token_lifetime_ms);
+  pii.token_window_ms = settings.pii_token_window_ms.value_or(0);
+  pii.token_once = settings.pii_token_once.value_or(false);
+  privacy::compile(pii);  // says what is wrong before anything is started
+  return pii;
+}
+
 // A card that is switched off has no rules, wherever they stand: --no-network wins over a manifest
 // that has some.
 proto::NetworkConfig network_of(const Context& context, const config::Settings& settings) {
@@ -81,6 +98,7 @@ proto::NetworkConfig network_of(const Context& context, const config::Settings& 
   network.allow_endpoints = settings.allow_endpoints;
   network.routes = settings.routes;
   network.resolvers = settings.resolvers;
+  network.pii = pii_of(settings);
   if (settings.network_mtu) network.mtu = static_cast<uint32_t>(*settings.network_mtu);
   for (std::string& host : preset_hosts(settings.network_preset.value_or("none"), [&] {
          return package_hosts("", context.directory, context.variable);
@@ -145,8 +163,13 @@ int init(Context& context, const Arguments& arguments) {
 }
 
 int config_validate(Context& context, const Arguments& arguments) {
-  const Checked checked = check_manifest(context, arguments);
-  const auto& complaints = checked.parsed.complaints;
+  Checked checked = check_manifest(context, arguments);
+  auto& complaints = checked.parsed.complaints;
+  if (complaints.empty()) try {
+      pii_of(checked.parsed.settings);
+    } catch (const Error& error) {
+      complaints.push_back({0, 0, error.message()});
+    }
   if (arguments.flag("json")) {
     context.console.out(json_complaints(checked.file, complaints));
   } else if (complaints.empty()) {

@@ -17,6 +17,7 @@
 #include "mvm/image/initramfs.h"
 #include "mvm/image/overlay.h"
 #include "mvm/policy/compile.h"
+#include "mvm/privacy/rules.h"
 #include "mvm/proto/control.h"
 #include "mvm/proto/exec.h"
 #include "mvm/proto/sandbox_config.h"
@@ -112,6 +113,7 @@ static void check_network(const proto::NetworkConfig& network) {
     invalid("sandbox.network: it is switched off and has rules; one of the two is a slip");
   try {
     policy::compile(network);
+    privacy::compile(network.pii);
   } catch (Error& error) {
     error.add_context("sandbox.network");
     throw;

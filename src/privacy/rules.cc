@@ -60,14 +60,78 @@ bool add_classes(std::string_view word, const std::vector<std::string>& own, Rul
   return true;
 }
 
+std::string class_complaint(std::string_view word) {
+  std::string known = "all";
+  for (const Group& group : groups()) known += ", " + std::string(group.name);
+  for (size_t i = 0; i < protect::kPiiClasses; ++i)
+    known += ", " + std::string(class_name(static_cast<PiiClass>(i)));
+  return quoted(word) + " is no class of personal data and no pattern; there are " + known;
+}
+
+bool is_group(std::string_view word) {
+  return word == "all" ||
+         std::ranges::any_of(groups(), [&](const Group& group) { return group.name == word; });
+}
+
 Rules::Rule rule_of(const std::string& where, const std::vector<std::string>& classes,
                     const std::vector<std::string>& own, Action action) {
   Rules::Rule rule;
   rule.action = action;
   if (classes.empty()) add_classes("all", own, rule);
   for (const std::string& word : classes)
-    if (!add_classes(word, own, rule)) refuse(where, *class_complaint(word));
+    if (!add_classes(word, own, rule)) refuse(where, class_complaint(word));
   return rule;
+}
+
+// "ACTION", "ACTION CLASS,CLASS", and " at HOST" behind either.
+Rules::Rule read_rule(std::string_view text, const std::vector<std::string>& own) {
+  const std::string where = "rules";
+  std::vector<std::string_view> words;
+  for (const std::string_view word : split(text, ' '))
+    if (!word.empty()) words.push_back(word);
+  std::optional<policy::HostRule> host;
+  if (words.size() >= 3 && words[words.size() - 2] == "at") {
+    host = policy::parse_host_rule(words.back());
+    if (!host)
+      refuse(where, quoted(words.back()) +
+                        " is not a host such as example.com, *.example.com (all below it) or "
+                        "example.com:8443");
+    words.resize(words.size() - 2);
+  }
+  const auto action = words.empty() ? std::nullopt : parse_action(words.front());
+  if (!action || words.size() > 2)
+    refuse(where, quoted(text) +
+                      " is not a rule such as \"deny\", \"redact email,phone\" or \"allow email at "
+                      "crm.example.com\"; actions are allow, detect, tokenize, redact, deny");
+  std::vector<std::string> classes;
+  if (words.size() == 2)
+    for (const std::string_view word : split(words[1], ',')) classes.emplace_back(word);
+  Rules::Rule rule = rule_of(where, classes, own, *action);
+  rule.host = std::move(host);
+  return rule;
+}
+
+// "NAME EXPRESSION" or "NAME:CHECK EXPRESSION".
+protect::Pattern read_pattern(std::string_view text) {
+  const size_t blank = text.find(' ');
+  std::string_view name = text.substr(0, blank);
+  const size_t colon = name.find(':');
+  const std::string_view check = colon == name.npos ? "" : name.substr(colon + 1);
+  name = name.substr(0, colon);
+  protect::Pattern pattern{std::string(name), {}, protect::PatternCheck::None};
+  if (check == "luhn") {
+    pattern.check = protect::PatternCheck::Luhn;
+  } else if (check == "mod97") {
+    pattern.check = protect::PatternCheck::Mod97;
+  } else if (colon != text.npos) {
+    refuse("patterns", quoted(check) + " is none of the checks luhn, mod97");
+  }
+  if (blank == text.npos || blank + 1 == text.size())
+    refuse("patterns", quoted(text) +
+                           " is not a name and an expression, such as \"ticket TCK-[0-9]{4}\" or "
+                           "\"member:luhn M([0-9]{8})\"");
+  pattern.expression = text.substr(blank + 1);
+  return pattern;
 }
 
 Action mode_action(const std::string& mode) {
@@ -151,31 +215,16 @@ Plan Rules::plan(std::string_view host, uint16_t port) const {
   return plan;
 }
 
-std::optional<std::string> class_complaint(std::string_view word) {
-  std::string known = "all";
-  for (const Group& group : groups()) known += ", " + std::string(group.name);
-  for (size_t i = 0; i < protect::kPiiClasses; ++i)
-    known += ", " + std::string(class_name(static_cast<PiiClass>(i)));
-  return quoted(word) + " is no class of personal data and no pattern; there are " + known;
-}
-
 Rules compile(const proto::PiiConfig& config) {
   Rules out;
   std::vector<protect::Pattern> patterns;
-  for (const proto::PiiPattern& pattern : config.patterns) {
-    protect::PatternCheck check = protect::PatternCheck::None;
-    if (pattern.check == "luhn") {
-      check = protect::PatternCheck::Luhn;
-    } else if (pattern.check == "mod97") {
-      check = protect::PatternCheck::Mod97;
-    } else if (!pattern.check.empty()) {
-      refuse("patterns", quoted(pattern.check) + " is none of luhn, mod97");
-    }
-    if (protect::class_from_name(pattern.name) || pattern.name == "all" ||
+  for (const std::string& text : config.patterns) {
+    protect::Pattern pattern = read_pattern(text);
+    if (protect::class_from_name(pattern.name) || is_group(pattern.name) ||
         std::ranges::find(out.pattern_names, pattern.name) != out.pattern_names.end())
       refuse("patterns", quoted(pattern.name) + " is the name of something else already");
     out.pattern_names.push_back(pattern.name);
-    patterns.push_back({pattern.name, pattern.expression, check});
+    patterns.push_back(std::move(pattern));
   }
   try {
     if (!patterns.empty())
@@ -183,26 +232,19 @@ Rules compile(const proto::PiiConfig& config) {
   } catch (const Error& error) {
     refuse("patterns", error.message());
   }
-  for (size_t i = 0; i < config.rules.size(); ++i) {
-    const proto::PiiRule& from = config.rules[i];
-    const std::string where = "rules[" + std::to_string(i) + "]";
-    const auto action = parse_action(from.action);
-    if (!action)
-      refuse(where + ".action",
-             quoted(from.action) + " is none of allow, detect, tokenize, redact, deny");
-    Rules::Rule rule = rule_of(where + ".classes", from.classes, out.pattern_names, *action);
-    if (!from.host.empty()) {
-      rule.host = policy::parse_host_rule(from.host);
-      if (!rule.host)
-        refuse(where + ".host", quoted(from.host) +
-                                    " is not a host such as example.com, *.example.com (all below "
-                                    "it) or example.com:8443");
-    }
-    out.rules.push_back(std::move(rule));
-  }
+  for (const std::string& text : config.rules)
+    out.rules.push_back(read_rule(text, out.pattern_names));
   out.rules.push_back(
       rule_of("categories", config.categories, out.pattern_names, mode_action(config.mode)));
   for (const std::string& text : config.bypass) out.bypass.push_back(bypass_of(text));
+  out.inspect = out.bypass;
+  for (const Rules::Rule& rule : out.rules) {
+    if (rule.action == Action::Allow) continue;
+    if (rule.host)
+      out.inspect.push_back({rule.host->host, rule.host->ports, true});
+    else
+      out.inspect.push_back({std::nullopt, {}, true});
+  }
 
   if (config.on_mismatch == "redact") {
     out.on_mismatch = protect::OnMismatch::Redact;

@@ -100,6 +100,7 @@ Bytes NetworkConfig::encode() const {
     for (const NetworkRoute& route : routes) list.raw(encode_route(route));
     write_texts(map.field("resolvers"), resolvers);
     map.unsigned_integer("mtu", mtu);
+    map.field("pii").raw(pii.encode());
   }
   return out;
 }
@@ -123,6 +124,11 @@ std::optional<NetworkConfig> NetworkConfig::decode(ByteView data) {
       for (size_t i = 0; i < count && in; ++i) config.routes.push_back(read_route(in));
     } else if (field.is("resolvers")) {
       config.resolvers = read_texts(in, kMaxResolvers);
+    } else if (field.is("pii")) {
+      if (auto pii = PiiConfig::decode(in.skip()))
+        config.pii = std::move(*pii);
+      else
+        in.fail();
     } else if (field.is("mtu")) {
       config.mtu = static_cast<uint32_t>(in.unsigned_integer(kMaxMtu));
     } else {

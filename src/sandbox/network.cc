@@ -24,16 +24,19 @@ static std::vector<egress::Endpoint> resolvers_of(const proto::NetworkConfig& co
 }
 
 Network::Network(const std::optional<proto::NetworkConfig>& config, std::string name,
-                 egress::EventSink sink)
-    : config_(config), sink_(std::move(sink)) {
+                 egress::EventSink sink, std::vector<std::shared_ptr<egress::FilterSource>> filters,
+                 std::vector<policy::InspectRule> inspect)
+    : config_(config), sink_(std::move(sink)), inspect_(std::move(inspect)) {
   if (!config_) return;
   try {
+    settings_.filters = std::move(filters);
     settings_.name = std::move(name);
-    settings_.policy = policy::compile(*config_);
+    settings_.policy = policy();
     settings_.mode = config_->audit ? egress::Mode::Audit : egress::Mode::Enforce;
     settings_.resolvers = resolvers_of(*config_);
     // Whom servers are believed, where connections to them are inspected.
-    if (!settings_.policy.routes.empty()) settings_.trust = crypto::TrustStore::system();
+    if (!settings_.policy.routes.empty() || !inspect_.empty())
+      settings_.trust = crypto::TrustStore::system();
     maker_ = std::make_unique<net::GuestNetworkMaker>(addresses_, config_->mtu);
   } catch (const Error& error) {
     missing_ = error.message();
@@ -41,6 +44,12 @@ Network::Network(const std::optional<proto::NetworkConfig>& config, std::string 
 }
 
 Network::~Network() = default;
+
+policy::Policy Network::policy() const {
+  policy::Policy policy = policy::compile(*config_);
+  policy.inspect = inspect_;
+  return policy;
+}
 
 void Network::start_proxy(loop::Loop& loop) {
   net::GuestNetwork network = maker_->take();
@@ -52,8 +61,7 @@ void Network::start_proxy(loop::Loop& loop) {
 void Network::set_recordable(bool recordable) {
   if (!proxy_) return;
   if (recordable)
-    proxy_->set_policy(policy::compile(*config_),
-                       config_->audit ? egress::Mode::Audit : egress::Mode::Enforce);
+    proxy_->set_policy(policy(), config_->audit ? egress::Mode::Audit : egress::Mode::Enforce);
   else
     proxy_->set_policy({}, egress::Mode::Enforce);
 }

@@ -20,9 +20,11 @@ namespace mvm::sandbox {
 class Network {
  public:
   // Begins to make it, in a child process, and reads what it needs of the host's files. The caller
-  // must have one thread. `name` is the sandbox's; `sink` records the proxy's decisions.
+  // must have one thread. `name` is the sandbox's; `sink` records the proxy's decisions. `filters`
+  // look into the exchanges of what `inspect` names, besides those that routes judge.
   Network(const std::optional<proto::NetworkConfig>& config, std::string name,
-          egress::EventSink sink);
+          egress::EventSink sink, std::vector<std::shared_ptr<egress::FilterSource>> filters,
+          std::vector<policy::InspectRule> inspect);
   ~Network();
 
   // Waits for it, and starts the proxy that answers the guest. Throws Error{Unsupported} when there
@@ -43,9 +45,11 @@ class Network {
 
  private:
   void start_proxy(loop::Loop& loop);
+  policy::Policy policy() const;
 
   std::optional<proto::NetworkConfig> config_;
   egress::EventSink sink_;
+  std::vector<policy::InspectRule> inspect_;
   egress::Settings settings_;
   net::GuestAddresses addresses_;
   std::unique_ptr<net::GuestNetworkMaker> maker_;

@@ -24,6 +24,7 @@
 #include "monitor_link.h"
 #include "mux.h"
 #include "network.h"
+#include "pii.h"
 #include "vsock_bridge.h"
 #include "watchdog.h"
 
@@ -110,6 +111,7 @@ class Sandbox::Impl {
   void answer_memory(const Bytes& payload);
   void on_agent_ready();
   void on_agent_lost(AgentLoss loss, const std::string& why);
+  std::vector<std::shared_ptr<egress::FilterSource>> filters();
   void on_monitor_event(const proto::MonitorEvent& event);
   void on_monitor_exit(sys::ExitStatus status);
   void on_guest_connect(uint64_t stream, uint32_t port);
@@ -159,6 +161,16 @@ class Sandbox::Impl {
   loop::Watch farewell_;
 };
 
+// First to last as the guest sees them.
+std::vector<std::shared_ptr<egress::FilterSource>> Sandbox::Impl::filters() {
+  std::vector<std::shared_ptr<egress::FilterSource>> out;
+  if (auto pii = pii_source(config_.network, [this](const privacy::Note& note) {
+        static_cast<void>(audit_.record(pii_record(note)));
+      }))
+    out.push_back(std::move(pii));
+  return out;
+}
+
 Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fds,
                     jail::Isolation isolation)
     : loop_(&loop),
@@ -169,11 +181,13 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config, SandboxFds fd
              [this](const std::optional<audit::Failure>& failure) {
                network_.set_recordable(!failure);
              }),
-      network_(config_.network, config_.name,
-               [this](const egress::Event& event) {
-                 // What cannot be recorded is told by audit_ itself, and ends admission.
-                 static_cast<void>(audit_.record(audit::egress_record(event)));
-               }),
+      network_(
+          config_.network, config_.name,
+          [this](const egress::Event& event) {
+            // What cannot be recorded is told by audit_ itself, and ends admission.
+            static_cast<void>(audit_.record(audit::egress_record(event)));
+          },
+          filters(), pii_inspection(config_.network)),
       control_(std::move(take(fds, proto::SandboxFd::Control))),
       data_(std::move(take(fds, proto::SandboxFd::Data))),
       mux_(loop, config_,

@@ -15,6 +15,7 @@ struct ExecPlan {
   std::string sandbox;
   std::string sandbox_id;  // "" when not known
   bool json = false;       // keep the output and print one document
+  bool redact = false;     // personal data in the output
   uint64_t keep = 0;       // with json: bytes kept of each stream
   // The sandbox process greets at once, whatever its guest does: one that has not by then is stuck.
   std::chrono::milliseconds greeting_limit{30'000};

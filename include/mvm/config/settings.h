@@ -47,6 +47,17 @@ struct Settings {
   std::vector<std::string> allow_endpoints;
   std::vector<std::string> resolvers;
   std::vector<proto::NetworkRoute> routes;
+  // Personal data.
+  std::optional<std::string> pii_mode;
+  std::vector<std::string> pii_categories;
+  std::vector<std::string> pii_rules;
+  std::vector<std::string> pii_patterns;
+  std::vector<std::string> pii_bypass;
+  std::optional<std::string> pii_on_mismatch;
+  std::optional<std::string> pii_on_undecodable;
+  std::optional<uint64_t> pii_token_lifetime_ms;
+  std::optional<uint64_t> pii_token_window_ms;
+  std::optional<bool> pii_token_once;
   std::map<std::string, std::string> env;
   std::map<std::string, std::string> labels;
   bool operator==(const Settings&) const = default;

@@ -47,6 +47,8 @@ struct Rules {
   };
   std::vector<Rule> rules;  // the first that names host and class decides; none: Allow
   std::vector<policy::InspectRule> bypass;
+  // Whose connections have to be looked into, and whose not; for Policy::inspect.
+  std::vector<policy::InspectRule> inspect;
   std::shared_ptr<const protect::PatternSet> patterns;
   std::vector<std::string> pattern_names;
   protect::OnMismatch on_mismatch = protect::OnMismatch::Keep;
@@ -61,8 +63,5 @@ struct Rules {
 
 // Throws Error{Invalid} that names the entry and the words it could have.
 Rules compile(const proto::PiiConfig& config);
-
-// ---- complaints about one word, or nothing
-std::optional<std::string> class_complaint(std::string_view word);
 
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "mvm/base/bytes.h"
+#include "mvm/proto/pii.h"
 
 namespace mvm::proto {
 
@@ -44,6 +45,7 @@ struct NetworkConfig {
   std::vector<NetworkRoute> routes;
   std::vector<std::string> resolvers;  // "9.9.9.9", "[2620:fe::fe]:53"; empty: the host's
   uint32_t mtu = kMaxMtu;  // no wire is on the way, so frames are as long as the kernel's can be
+  PiiConfig pii;
   bool operator==(const NetworkConfig&) const = default;
 
   // Whether it asks for more than a card on which nothing is admitted.

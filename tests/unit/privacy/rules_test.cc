@@ -45,9 +45,8 @@ TEST(PiiRules, TheFirstThatNamesHostAndClassDecides) {
   proto::PiiConfig config;
   config.mode = "tokenize";
   config.categories = {"personal", "card"};
-  config.rules = {{"crm", "*.crm.example", {"email", "phone"}, "allow"},
-                  {"", "pay.example:443", {"financial"}, "deny"},
-                  {"", "", {"us_ssn"}, "redact"}};
+  config.rules = {"allow email,phone at *.crm.example", "deny financial at pay.example:443",
+                  "redact us_ssn"};
   const Rules rules = compile(config);
   EXPECT_EQ(action_of(rules, PiiClass::Email, "a.crm.example"), Action::Allow);
   EXPECT_EQ(action_of(rules, PiiClass::Card, "a.crm.example"), Action::Tokenize);
@@ -73,8 +72,8 @@ TEST(PiiRules, BypassedHostsAreNotLookedInto) {
 TEST(PiiRules, PatternsAreClassesByTheirNames) {
   proto::PiiConfig config;
   config.mode = "detect";
-  config.patterns = {{"ticket", "TCK-\\d+", ""}, {"member", "M\\d+", "luhn"}};
-  config.rules = {{"", "", {"ticket"}, "deny"}};
+  config.patterns = {R"(ticket TCK-\d+)", R"(member:luhn M(\d+))"};
+  config.rules = {"deny ticket"};
   const Plan plan = compile(config).plan("a.example", 443);
   EXPECT_EQ(plan.action({PiiClass::Custom, 0, 0, "ticket"}), Action::Deny);
   EXPECT_EQ(plan.action({PiiClass::Custom, 0, 0, "member"}), Action::Detect);
@@ -88,15 +87,19 @@ TEST(PiiRules, ComplaintsNameTheEntryAndTheWords) {
   config.categories = {"e-mail"};
   EXPECT_THAT(complaint(config), HasSubstr("pii.categories: \"e-mail\" is no class"));
   config = {};
-  config.rules = {{"", "", {}, "allow"}, {"", "https://x", {}, "deny"}};
-  EXPECT_THAT(complaint(config), HasSubstr("pii.rules[1].host: "));
-  config.rules = {{"", "", {}, "mask"}};
-  EXPECT_THAT(complaint(config), HasSubstr("pii.rules[0].action: \"mask\""));
+  for (const char* text : {"allow email at https://x", "mask email", "", "deny a b c"}) {
+    config.rules = {"detect", text};
+    EXPECT_THAT(complaint(config), HasSubstr("pii.rules: ")) << text;
+  }
   config = {};
-  config.patterns = {{"email", "x", ""}};
+  config.patterns = {"email x"};
   EXPECT_THAT(complaint(config), HasSubstr("something else already"));
-  config.patterns = {{"x", "(", ""}};
+  config.patterns = {"x ("};
   EXPECT_THAT(complaint(config), HasSubstr("pii.patterns: the pattern 'x'"));
+  config.patterns = {"x:crc (a)"};
+  EXPECT_THAT(complaint(config), HasSubstr("\"crc\" is none of the checks"));
+  config.patterns = {"x"};
+  EXPECT_THAT(complaint(config), HasSubstr("is not a name and an expression"));
   config = {};
   config.bypass = {"*:0"};
   EXPECT_THAT(complaint(config), HasSubstr("pii.bypass: "));
@@ -105,12 +108,29 @@ TEST(PiiRules, ComplaintsNameTheEntryAndTheWords) {
   EXPECT_THAT(complaint(config), HasSubstr("pii.on_mismatch: "));
 }
 
+TEST(PiiRules, SayWhoseConnectionsAreLookedInto) {
+  const auto inspected = [](const proto::PiiConfig& config) {
+    std::string out;
+    for (const policy::InspectRule& rule : compile(config).inspect)
+      out += (rule.inspect ? " +" : " -") + (rule.host ? rule.host->text() : "any") +
+             (rule.ports.empty() ? "" : ":" + std::to_string(rule.ports[0]));
+    return out;
+  };
+  proto::PiiConfig config;
+  config.rules = {"deny email at a.example", "allow phone at b.example",
+                  "detect at c.example:8443"};
+  config.bypass = {"*:22"};
+  EXPECT_EQ(inspected(config), " -any:22 +a.example +c.example:8443");
+  config.mode = "detect";
+  EXPECT_EQ(inspected(config), " -any:22 +a.example +c.example:8443 +any");
+}
+
 TEST(PiiConfig, TravelsAsItIs) {
   proto::PiiConfig config;
   config.mode = "tokenize";
   config.categories = {"personal"};
-  config.rules = {{"id", "a.example", {"email"}, "deny"}};
-  config.patterns = {{"x", "y", "luhn"}};
+  config.rules = {"deny email at a.example"};
+  config.patterns = {"x:luhn y"};
   config.bypass = {"*:22"};
   config.on_mismatch = "deny";
   config.on_undecodable = "allow";
