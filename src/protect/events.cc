@@ -2,16 +2,21 @@
 // but for a true beginning of a token at its end: that opens a chain under the string's key, and
 // the event waits. The next string with the key either goes on with the chain (it is wholly within
 // the token, or the token ends in it) or shows that there was no token: then the chain's events
-// stand as they were. Events leave in order, the first that waits keeps those behind it.
+// stand as they were. A token that is whole waits for what follows it, too, in strings that are
+// written bit by bit. Events leave in order, the first that waits keeps those behind it.
 
 #include "mvm/protect/events.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "json_texts.h"
 
 namespace mvm::protect {
+
+// Behind a token: whether it goes on as a longer word (restore.cc).
+static constexpr size_t kLookAhead = 2;
 
 // Where the first event that is held ends; 0: it goes on. An empty line ends an event, in any of
 // the spellings of line ends (HTML standard §9.2.5).
@@ -51,7 +56,8 @@ bool EventRestorer::finish(Vault::Time now, std::string& out) {
   if (refused_) return false;
   seen_ = 0;
   if (!held_.empty() && !take(std::exchange(held_, {}), now, out)) return false;
-  while (!chains_.empty()) give_up(chains_.begin());
+  while (!chains_.empty())
+    if (!settle(chains_.begin(), now)) return refuse();
   give(out);
   return true;
 }
@@ -99,14 +105,12 @@ bool EventRestorer::take(std::string raw, Vault::Time now, std::string& out) {
   bytes_ += event.raw.size();
   waiting_.push_back(std::move(event));
   for (size_t i = 0; i < waiting_.back().texts.size(); ++i) {
-    if (take_text(waiting_.back(), number, i, now)) continue;
-    refused_ = true;
-    return false;
+    if (!take_text(waiting_.back(), number, i, now)) return refuse();
   }
   while (!chains_.empty() && (waiting_.size() > kMaxBehind || bytes_ > kMaxWaiting)) {
     const auto oldest = std::ranges::min_element(
         chains_, {}, [](const auto& entry) { return entry.second.pieces.front().event; });
-    give_up(oldest);
+    if (!settle(oldest, now)) return refuse();
     give(out);
   }
   give(out);
@@ -124,31 +128,45 @@ bool EventRestorer::take_text(Event& event, uint64_t number, size_t index, Vault
   Chain& chain = open->second;
   restorer_.reset();
   const std::string joined = chain.token + std::string(raw);
-  if (restorer_.is_beginning(joined)) {
+  const size_t length = restorer_.whole_token(joined);
+  if (restorer_.is_beginning(joined) || (length > 0 && joined.size() < length + kLookAhead)) {
     chain.token = joined;
     chain.pieces.push_back({number, index, raw.size()});
     text.made = raw;
     ++event.open;
     return true;
   }
-  const size_t length = restorer_.whole_token(joined);
-  if (length == 0) {
-    give_up(open);
-    return begin_text(event, number, index, raw, now);
-  }
-  // It is whole, or as whole as it gets: what follows is in the next event.
+  const size_t used = length - std::min(length, chain.token.size());
+  if (length > 0 && !restore(chain, joined.substr(0, length), now)) return false;
+  release(chain);
+  chains_.erase(open);
+  return begin_text(event, number, index, raw.substr(used), now);
+}
+
+// Puts the value of a token that has become whole into the first of its pieces' texts. What is
+// behind it in the chain goes with it.
+bool EventRestorer::restore(const Chain& chain, const std::string& token, Vault::Time now) {
   std::string value;
-  if (!restorer_.feed(joined.substr(0, length), now, value) || !restorer_.finish(now, value))
-    return false;
-  const size_t used = length - chain.token.size();
+  restorer_.reset();
+  if (!restorer_.feed(token, now, value) || !restorer_.finish(now, value)) return false;
+  if (chain.token.size() > token.size()) value += chain.token.substr(token.size());
   for (const Piece& piece : chain.pieces) {
     std::string& made = at(piece.event).texts[piece.text].made;
     made.resize(made.size() - piece.length);
     if (&piece == &chain.pieces.front()) made += value;
   }
-  release(chain);
-  chains_.erase(open);
-  return begin_text(event, number, index, raw.substr(used), now);
+  return true;
+}
+
+// Strings that models write bit by bit, where what follows is in the next event; others are whole.
+static bool is_written_bit_by_bit(std::string_view key) {
+  static constexpr std::array kNames = std::to_array<std::string_view>(
+      {"", "content", "text", "delta", "arguments", "partial_json", "thinking", "reasoning",
+       "reasoning_content", "response", "completion", "transcript", "output"});
+  key = key.substr(0, key.find('#'));
+  const size_t dot = key.rfind('.');
+  if (dot != key.npos) key.remove_prefix(dot + 1);
+  return std::ranges::find(kNames, key) != kNames.end();
 }
 
 // `rest` of a text, which no chain goes on in.
@@ -157,21 +175,28 @@ bool EventRestorer::begin_text(Event& event, uint64_t number, size_t index, std:
   Text& text = event.texts[index];
   restorer_.reset();
   if (!restorer_.feed(rest, now, text.made)) return false;
-  if (!restorer_.holds_beginning() || chains_.contains(text.key))
-    return restorer_.finish(now, text.made);
   const std::string_view tail = rest.substr(rest.size() - restorer_.held());
+  const bool waits = restorer_.is_beginning(tail) ||
+                     (restorer_.whole_token(tail) > 0 && is_written_bit_by_bit(text.key));
+  if (!waits || chains_.contains(text.key)) return restorer_.finish(now, text.made);
   text.made += tail;
   chains_.emplace(text.key, Chain{std::string(tail), {{number, index, tail.size()}}});
   ++event.open;
   return true;
 }
 
-void EventRestorer::give_up(std::map<std::string, Chain>::iterator chain) {
-  release(chain->second);
-  chains_.erase(chain);
+// Nothing follows, as far as we wait for it.
+bool EventRestorer::settle(std::map<std::string, Chain>::iterator open, Vault::Time now) {
+  const Chain& chain = open->second;
+  restorer_.reset();
+  const size_t length = restorer_.whole_token(chain.token);
+  const bool fine = length == 0 || restore(chain, chain.token.substr(0, length), now);
+  release(chain);
+  chains_.erase(open);
+  return fine;
 }
 
-void EventRestorer::release(Chain& chain) {
+void EventRestorer::release(const Chain& chain) {
   for (const Piece& piece : chain.pieces) --at(piece.event).open;
 }
 

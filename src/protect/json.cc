@@ -29,11 +29,12 @@ bool in_number(char c) {
 
 std::optional<std::string> json_decoded(std::string_view raw) {
   std::string out;
+  out.reserve(raw.size());
   for (size_t i = 0; i < raw.size(); ++i) {
-    if (raw[i] != '\\') {
-      out += raw[i];
-      continue;
-    }
+    const size_t run = std::min(raw.find('\\', i), raw.size());
+    out += raw.substr(i, run - i);
+    i = run;
+    if (i == raw.size()) break;
     if (++i == raw.size()) return std::nullopt;
     constexpr std::string_view kShort = "\"\\/bfnrt";
     constexpr std::string_view kMeaning = "\"\\/\b\f\n\r\t";
@@ -118,9 +119,33 @@ bool JsonRewriter::outside_byte(char c, std::string& out) {
   return true;
 }
 
+// How much of the front of `text` changes nothing but what is appended.
+static size_t plain_run(std::string_view text, bool in_string) {
+  size_t length = 0;
+  if (in_string) {
+    while (length < text.size() && text[length] != '"' && text[length] != '\\') ++length;
+    return length;
+  }
+  while (length < text.size() && text[length] != '"' && text[length] != '{' &&
+         text[length] != '}' && text[length] != '\n' && text[length] != '-' &&
+         !is(text[length], kDigit))
+    ++length;
+  return length;
+}
+
 bool JsonRewriter::feed(std::string_view bytes, std::string& out) {
   if (failed_) return false;
-  for (const char c : bytes) {
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    if (where_ == Where::Outside || (where_ == Where::String && !escape_)) {
+      const bool in_string = where_ == Where::String;
+      const std::string_view run = bytes.substr(at, plain_run(bytes.substr(at), in_string));
+      (in_string ? pending_ : out) += run;
+      at += run.size();
+      if (pending_.size() > kMaxString) failed_ = true;
+      if (failed_) return false;
+      if (at == bytes.size()) break;
+    }
+    const char c = bytes[at];
     bool fine = true;
     switch (where_) {
       case Where::String:

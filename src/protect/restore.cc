@@ -104,8 +104,6 @@ void Restorer::reset() {
   index();
 }
 
-bool Restorer::holds_beginning() const { return !held_.empty() && is_beginning(held_); }
-
 bool Restorer::is_beginning(std::string_view text) const {
   return !text.empty() && may_begin(text) && exact(text) == nullptr;
 }

@@ -69,6 +69,19 @@ void Scanner::reset() noexcept {
   base_ = 0;
 }
 
+void Scanner::whole(std::string_view first, std::string_view rest, ScanSink& sink) {
+  reset();
+  if (first.size() + rest.size() > kPiece) {
+    feed(first, sink);
+    feed(rest, sink);
+    return finish(sink);
+  }
+  std::memcpy(buffer_.data(), first.data(), first.size());
+  std::memcpy(buffer_.data() + first.size(), rest.data(), rest.size());
+  end_ = first.size() + rest.size();
+  finish(sink);
+}
+
 void Scanner::make_room() {
   if (end_ + kPiece <= kCapacity || done_ <= kHistory) return;
   const size_t drop = done_ - kHistory;

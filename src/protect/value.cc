@@ -88,15 +88,9 @@ std::string decoded_label(std::string_view raw) {
 std::vector<Change> ValueScanner::look(std::string_view label, std::string_view value,
                                        const Replace& replace) {
   Collect collect;
-  size_t skip = 0;
-  scanner_.reset();
-  if (!label.empty()) {
-    scanner_.feed(label, collect);
-    scanner_.feed(": ", collect);
-    skip = label.size() + 2;
-  }
-  scanner_.feed(value, collect);
-  scanner_.finish(collect);
+  const std::string before = label.empty() ? "" : std::string(label) + ": ";
+  const size_t skip = before.size();
+  scanner_.whole(before, value, collect);
   std::vector<Finding>& findings = collect.findings;
   std::erase_if(findings, [&](const Finding& finding) { return finding.offset < skip; });
   for (Finding& finding : findings) finding.offset -= skip;

@@ -66,8 +66,13 @@ class EventRestorer {
   bool begin_text(Event& event, uint64_t number, size_t index, std::string_view rest,
                   Vault::Time now);
   std::vector<Text> texts_of(const std::string& raw) const;
-  void give_up(std::map<std::string, Chain>::iterator chain);
-  void release(Chain& chain);
+  bool restore(const Chain& chain, const std::string& token, Vault::Time now);
+  bool settle(std::map<std::string, Chain>::iterator open, Vault::Time now);
+  void release(const Chain& chain);
+  bool refuse() noexcept {
+    refused_ = true;
+    return false;
+  }
   void give(std::string& out);
   Event& at(uint64_t number) { return waiting_[number - first_]; }
 

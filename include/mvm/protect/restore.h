@@ -47,9 +47,7 @@ class Restorer {
   // ---- for text that comes in pieces of its own (events.h)
   // For other text; counts go on.
   void reset();
-  // Whether what is held is a true beginning of a token, and not yet a whole one.
-  bool holds_beginning() const;
-  // Whether all of `text` is one.
+  // Whether all of `text` is a true beginning of a token, and not yet a whole one.
   bool is_beginning(std::string_view text) const;
   // The length of the token that `text` begins with and that ends there; 0: none does.
   size_t whole_token(std::string_view text) const;
