@@ -41,14 +41,14 @@ _mvm() {
   case "$previous" in
     --env-file|--file|--key) _mvm_offer files "$current"; return;;
     --image) _mvm_offer images "$current"; return;;
-    --allow-cidr|--allow-endpoint|--allow-host|--boot-timeout|--count|--cpu-limit|--cpus|--disk-bandwidth|--disk-iops|--disk-size|--env|--grace|--group-add|--hostname|--idle-timeout|--kernel|--kind|--label|--length|--limit|--lines|--max-output|--mem|--memory|--memory-limit|--mode|--name|--network-allow|--network-preset|--offset|--only|--output-limit|--pids-limit|--platform|--profile|--ref|--retention|--rlimit|--root|--timeout|--ttl|--ulimit|--user|--wall-clock|--watchdog|--workdir) _mvm_offer nothing "$current"; return;;
+    --allow-cidr|--allow-endpoint|--allow-host|--boot-timeout|--count|--cpu-limit|--cpus|--disk-bandwidth|--disk-iops|--disk-size|--env|--grace|--group-add|--hostname|--idle-timeout|--kernel|--kind|--label|--length|--limit|--lines|--max-output|--mem|--memory|--memory-limit|--mode|--name|--network-allow|--network-preset|--offset|--only|--output-limit|--pids-limit|--pii|--pii-bypass|--pii-rule|--platform|--profile|--ref|--retention|--rlimit|--root|--timeout|--ttl|--ulimit|--user|--wall-clock|--watchdog|--workdir) _mvm_offer nothing "$current"; return;;
     --name) _mvm_offer sandboxes "$current"; return;;
   esac
   case "$command" in
     'init') flags='--image --force --help' offer=nothing;;
-    'up') flags='--file --image --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --allow-host --allow-cidr --allow-endpoint --idle-timeout --retention --wall-clock --pids-limit --output-limit --env --env-file --workdir --user --rm --name --quiet --json --help' offer=sandboxes;;
-    'run') flags='--interactive --tty --timeout --max-output --rlimit --memory-limit --pids-limit --cpu-limit --group-add --env --env-file --workdir --user --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --allow-host --allow-cidr --allow-endpoint --name --rm --quiet --json --help' offer=images;;
-    'exec') flags='--interactive --tty --timeout --max-output --rlimit --memory-limit --pids-limit --cpu-limit --group-add --detach --env --env-file --workdir --user --name --json --help' offer=sandboxes;;
+    'up') flags='--file --image --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --allow-host --allow-cidr --allow-endpoint --pii --pii-rule --pii-bypass --idle-timeout --retention --wall-clock --pids-limit --output-limit --env --env-file --workdir --user --rm --name --quiet --json --help' offer=sandboxes;;
+    'run') flags='--interactive --tty --timeout --max-output --redact --rlimit --memory-limit --pids-limit --cpu-limit --group-add --env --env-file --workdir --user --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --allow-host --allow-cidr --allow-endpoint --pii --pii-rule --pii-bypass --name --rm --quiet --json --help' offer=images;;
+    'exec') flags='--interactive --tty --timeout --max-output --redact --rlimit --memory-limit --pids-limit --cpu-limit --group-add --detach --env --env-file --workdir --user --name --json --help' offer=sandboxes;;
     'shell') flags='--env --env-file --workdir --user --name --help' offer=sandboxes;;
     'cp') flags='--parents --follow-link --user --quiet --json --help' offer=files;;
     'logs') flags='--follow --egress --name --help' offer=sandboxes;;
@@ -81,7 +81,7 @@ _mvm() {
     'audit verify') flags='--key --file --json --help' offer=sandboxes;;
     'audit export') flags='--public-key --help' offer=sandboxes;;
     'audit why') flags='--json --help' offer=nothing;;
-    'policy explain') flags='--file --no-network --network-preset --allow-host --allow-cidr --allow-endpoint --json --help' offer=nothing;;
+    'policy explain') flags='--file --no-network --network-preset --allow-host --allow-cidr --allow-endpoint --pii --pii-rule --pii-bypass --json --help' offer=nothing;;
     'policy scan') flags='--json --help' offer=files;;
     'doctor') flags='--only --json --help' offer=nothing;;
     'config validate') flags='--json --help' offer=files;;

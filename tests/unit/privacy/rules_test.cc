@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "mvm/base/error.h"
+#include "mvm/proto/network.h"
 
 namespace mvm::privacy {
 namespace {
@@ -138,6 +139,9 @@ TEST(PiiConfig, TravelsAsItIs) {
   config.token_once = true;
   config.token_window_ms = 7;
   EXPECT_EQ(proto::PiiConfig::decode(config.encode()), config);
+  proto::NetworkConfig network;
+  network.pii = config;
+  EXPECT_EQ(proto::NetworkConfig::decode(network.encode()), network);
   const Bytes bytes = config.encode();
   for (size_t length = 0; length < bytes.size(); ++length)
     EXPECT_FALSE(proto::PiiConfig::decode(ByteView(bytes).first(length)));
