@@ -279,8 +279,7 @@ TEST_F(ExecSession, RedactedOutputBeyondTheWindowFlows) {
   constexpr size_t kTotal = 4 * proto::kInitialWindow;
   plan.redact = true;
   std::string piece;
-  while (piece.size() < 8192) piece += "jane.doe@example.com or 12345678\n";
-  piece.resize(8192, '\n');
+  for (int i = 0; i < 200; ++i) piece += "jane.doe@example.com or 12345678\n";
   run([&](Peer& sandbox) {
     sandbox.greet();
     size_t credit = proto::kInitialWindow;
