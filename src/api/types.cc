@@ -157,6 +157,7 @@ void describe(Io& io, T& value) {
     io("ask_timeout_ms", value.ask_timeout_ms);
     io("mtu", value.mtu);
     io("ai", value.ai);
+    io("pii", value.pii);
   } else if constexpr (std::is_same_v<Plain, proto::NetworkLimits>) {
     io("flows", value.flows);
     io("flows_per_second", value.flows_per_second);
@@ -164,6 +165,17 @@ void describe(Io& io, T& value) {
     io("send_bandwidth", value.send_bandwidth);
     io("receive_bandwidth", value.receive_bandwidth);
     io("total", value.total);
+  } else if constexpr (std::is_same_v<Plain, proto::PiiConfig>) {
+    io("mode", value.mode);
+    io("categories", value.categories);
+    io("rules", value.rules);
+    io("patterns", value.patterns);
+    io("bypass", value.bypass);
+    io("on_mismatch", value.on_mismatch);
+    io("on_undecodable", value.on_undecodable);
+    io("token_lifetime_ms", value.token_lifetime_ms);
+    io("token_once", value.token_once);
+    io("token_window_ms", value.token_window_ms);
   } else if constexpr (std::is_same_v<Plain, proto::NetworkRoute>) {
     io("id", value.id);
     io.required("host", value.host);

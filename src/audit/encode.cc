@@ -249,7 +249,7 @@ template <typename T>
 static constexpr bool kOfSandbox =
     std::is_same_v<T, Egress> || std::is_same_v<T, ExecStarted> || std::is_same_v<T, ExecEnded> ||
     std::is_same_v<T, PolicyChanged> || std::is_same_v<T, QuestionAnswered> ||
-    std::is_same_v<T, SecretUse>;
+    std::is_same_v<T, SecretUse> || std::is_same_v<T, PiiUse>;
 
 static std::string_view word(const SecretUse& event) {
   switch (event.kind) {
@@ -273,6 +273,34 @@ static void put(Builder& out, const SecretUse& event, const Detail&) {
   out.text_if("host", event.host.text());
   out.number_if("port", event.port);
   out.text("secret", event.secret.text());
+  if (event.count != 1) out.number("count", event.count);
+}
+
+static std::string_view word(const PiiUse& event) {
+  switch (event.kind) {
+    case PiiUse::Kind::Detected:
+      return "pii_detected";
+    case PiiUse::Kind::Tokenized:
+      return "pii_tokenized";
+    case PiiUse::Kind::Redacted:
+      return "pii_redacted";
+    case PiiUse::Kind::Denied:
+      return "pii_denied";
+    case PiiUse::Kind::Restored:
+      return "pii_restored";
+    case PiiUse::Kind::Mismatched:
+      return "pii_mismatched";
+    case PiiUse::Kind::Undecodable:
+      break;
+  }
+  return "pii_undecodable";
+}
+static void put(Builder& out, const PiiUse& event, const Detail&) {
+  out.number_if("flow", event.flow);
+  out.text_if("host", event.host.text());
+  out.number_if("port", event.port);
+  out.text_if("data", event.data.text());
+  out.text_if("place", event.place.text());
   if (event.count != 1) out.number("count", event.count);
 }
 

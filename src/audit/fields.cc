@@ -31,6 +31,8 @@ static std::string checked_id(std::string_view text) {
 Name::Name(std::string_view text) : Text(checked(text, 128, "._:/@-")) {}
 LogId::LogId(std::string_view text) : Text(checked_id(text)) {}
 RunId::RunId(std::string_view text) : Text(checked_id(text)) {}
+ClassName::ClassName(std::string_view text)
+    : Text(text.empty() ? std::string() : checked(text, 32, "_")) {}
 VariableName::VariableName(std::string_view text) : Text(checked(text, 64, "_")) {}
 
 static std::string checked_rule(std::string_view text) {

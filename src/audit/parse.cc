@@ -29,7 +29,8 @@ constexpr std::array kKeys = std::to_array<Key>({
     {"audited", Type::Number},     {"rule", Type::Text},        {"count", Type::Number},
     {"sent", Type::Number},        {"received", Type::Number},  {"log_seq", Type::Number},
     {"log_hash", Type::Text},      {"question", Type::Number},  {"scope", Type::Text},
-    {"guest_port", Type::Number},  {"secret", Type::Text},
+    {"guest_port", Type::Number},  {"secret", Type::Text},      {"data", Type::Text},
+    {"place", Type::Text},
 });
 
 class Scanner {
@@ -129,7 +130,15 @@ bool is_kind(std::string_view text) {
                                                                         "secret_misused",
                                                                         "secret_leaked",
                                                                         "secret_masked",
-                                                                        "secret_unreadable"});
+                                                                        "secret_unreadable",
+
+                                                                        "pii_detected",
+                                                                        "pii_tokenized",
+                                                                        "pii_redacted",
+                                                                        "pii_denied",
+                                                                        "pii_restored",
+                                                                        "pii_mismatched",
+                                                                        "pii_undecodable"});
   return std::find(kKinds.begin(), kKinds.end(), text) != kKinds.end();
 }
 

@@ -119,7 +119,8 @@ Verified verify_audit_file(const std::string& file, const crypto::PublicKey& key
 
 bool is_egress(const audit::Line& line) {
   return line.kind == "dns" || line.kind == "connect" || line.kind == "tls" ||
-         line.kind == "http" || line.kind == "flow_ended" || line.kind.starts_with("secret_");
+         line.kind == "http" || line.kind == "flow_ended" || line.kind.starts_with("secret_") ||
+         line.kind.starts_with("pii_");
 }
 
 static std::string padded(std::string_view text, size_t width) {
@@ -169,10 +170,21 @@ static std::string shown_secret(const audit::Line& line) {
   return out;
 }
 
+// "pii    tokenized email in body, api.example.com:443  ×2"
+static std::string shown_pii(const audit::Line& line) {
+  constexpr std::string_view kKind = "pii_";
+  std::string out = padded("pii", 6) + std::string(line.kind.substr(kKind.size()));
+  if (!line.field("data").empty()) out += " " + std::string(line.field("data"));
+  out += " in " + std::string(line.field("place")) + ", " + destination(line);
+  if (!line.field("count").empty()) out += "  ×" + std::string(line.field("count"));
+  return out;
+}
+
 std::string shown_record(const audit::Line& line) {
   std::string out(line.time.substr(0, 10));
   out += " " + std::string(line.time.substr(11, 12)) + "  ";
   if (line.kind.starts_with("secret_")) return out + shown_secret(line) + "\n";
+  if (line.kind.starts_with("pii_")) return out + shown_pii(line) + "\n";
   if (is_egress(line)) return out + shown_egress(line) + "\n";
   out += line.kind;
   for (const auto& [key, value] : line.fields) {

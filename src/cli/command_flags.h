@@ -62,9 +62,10 @@ inline constexpr auto kExecOptions =
            std::array{Option{'d', "detach", "", "",
                              "Start the command and do not wait; its output is dropped."}},
            kPlace, std::array{kName, kJson});
-inline constexpr std::array<std::string_view, 6> kExecExamples = {
+inline constexpr std::array<std::string_view, 7> kExecExamples = {
     "mvm exec agent-sandbox -- python3 /work/agent.py",
     "mvm exec -it agent-sandbox bash",
+    "mvm exec --redact agent-sandbox -- cat /work/customers.csv",
     "mvm exec -i agent-sandbox -- tar -xf - -C /work <work.tar",
     "mvm exec agent-sandbox --timeout 30s -e DEBUG=1 -w /work -- make test",
     "mvm exec agent-sandbox --rlimit nofile=1024:2048 --memory-limit 256M -- ./build.sh",

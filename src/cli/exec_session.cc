@@ -13,11 +13,14 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <optional>
+#include <utility>
 
 #include <poll.h>
 #include <unistd.h>
 
 #include "mvm/base/text.h"
+#include "mvm/protect/redact.h"
 #include "mvm/proto/control.h"
 #include "mvm/proto/credit.h"
 #include "mvm/proto/frame.h"
@@ -47,10 +50,14 @@ constexpr std::chrono::seconds kTimeoutSlack{15};
 constexpr std::array kTaken = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH};
 
 // Where one output stream goes: a descriptor, or memory up to a cap.
+//
+// With a redactor what goes out is not what came in: credit for what came in is owed until nothing
+// waits to be written.
 class Sink {
  public:
-  explicit Sink(int fd) : fd_(fd) {}
-  explicit Sink(uint64_t keep) : keep_(keep) {}
+  Sink(const ExecPlan& plan, int fd) : fd_(plan.json ? -1 : fd), keep_(plan.keep) {
+    if (plan.redact) redactor_.emplace();
+  }
 
   bool captures() const { return fd_ < 0; }
   bool waiting() const { return begin_ < buffer_.size(); }
@@ -59,6 +66,35 @@ class Sink {
 
   // Returns what is done with at once.
   size_t take(ByteView data) {
+    if (!redactor_) return put(data);
+    std::string text;
+    redactor_->feed(as_text(data), text);
+    owed_ += data.size();
+    put(as_bytes(text));
+    return waiting() ? 0 : std::exchange(owed_, 0);
+  }
+  // Nothing more comes.
+  void end() {
+    if (!redactor_) return;
+    std::string text;
+    redactor_->finish(text);
+    put(as_bytes(text));
+  }
+  // Once the descriptor polls as writable. Returns what left.
+  size_t write_piece() {
+    const size_t length = std::min(kPiece, buffer_.size() - begin_);
+    const auto put = sys::write_some(fd_, ByteView(buffer_).subspan(begin_, length));
+    begin_ += put.value_or(0);
+    if (begin_ == buffer_.size()) {
+      buffer_.clear();
+      begin_ = 0;
+    }
+    if (redactor_) return waiting() ? 0 : std::exchange(owed_, 0);
+    return put.value_or(0);
+  }
+
+ private:
+  size_t put(ByteView data) {
     if (captures()) {
       captured_.bytes += data.size();
       const size_t room = keep_ - std::min<uint64_t>(keep_, captured_.text.size());
@@ -69,24 +105,13 @@ class Sink {
     return 0;
   }
 
-  // Once the descriptor polls as writable. Returns what left.
-  size_t write_piece() {
-    const size_t length = std::min(kPiece, buffer_.size() - begin_);
-    const auto put = sys::write_some(fd_, ByteView(buffer_).subspan(begin_, length));
-    begin_ += put.value_or(0);
-    if (begin_ == buffer_.size()) {
-      buffer_.clear();
-      begin_ = 0;
-    }
-    return put.value_or(0);
-  }
-
- private:
   int fd_ = -1;
   uint64_t keep_ = 0;
   Bytes buffer_;
   size_t begin_ = 0;
   Captured captured_;
+  std::optional<protect::Redactor> redactor_;
+  size_t owed_ = 0;
 };
 
 class Session {
@@ -95,8 +120,8 @@ class Session {
       : socket_(std::move(socket)),
         plan_(plan),
         signals_(kTaken),
-        out_(plan.json ? Sink(plan.keep) : Sink(STDOUT_FILENO)),
-        err_(plan.json ? Sink(plan.keep) : Sink(STDERR_FILENO)),
+        out_(plan, STDOUT_FILENO),
+        err_(plan, STDERR_FILENO),
         input_open_(plan.request.stdin_open),
         sandbox_id_(plan.sandbox_id),
         raw_(plan.request.tty && plan.request.stdin_open),
@@ -363,6 +388,8 @@ class Session {
       result_ = *result;
     }
     ended_ = true;
+    out_.end();
+    err_.end();
   }
 
   [[noreturn]] static void broken() {

@@ -85,7 +85,7 @@ config::Settings settings_of(const Arguments& arguments) {
   if (arguments.flag("no-network")) {
     for (const std::string_view other :
          {"allow-host", "allow-cidr", "allow-endpoint", "network-preset", "network-mode",
-          "ai-metering", "ai-token-budget", "secret"})
+          "ai-metering", "ai-token-budget", "secret", "pii", "pii-rule", "pii-bypass"})
       if (arguments.flag(other))
         wrong(arguments, "--no-network and --" + std::string(other) + " contradict");
     settings.network_enabled = false;
@@ -105,6 +105,7 @@ void read_streams(const Arguments& arguments, ExecOptions& options) {
   options.interactive = arguments.flag("interactive");
   options.tty = arguments.flag("tty");
   options.json = arguments.flag("json");
+  options.redact = arguments.flag("redact");
   if (arguments.flag("timeout")) options.timeout_ms = duration_ms(arguments, "timeout", 1);
   if (options.json) options.max_output = kDefaultJsonOutput;
   if (const auto text = arguments.value("max-output")) {
@@ -116,6 +117,8 @@ void read_streams(const Arguments& arguments, ExecOptions& options) {
       wrong(arguments, "--max-output with --json must be at most " + format_size(kMaxJsonOutput));
     options.max_output = *size;
   }
+  if (options.redact && options.tty)
+    wrong(arguments, "--redact and --tty contradict: a terminal shows each byte at once");
   if (options.json && options.tty)
     wrong(arguments, "--json and --tty contradict: a terminal is not a document");
 }

@@ -6,6 +6,7 @@
 
 #include "mvm/base/text.h"
 #include "mvm/cli/actions.h"
+#include "mvm/privacy/rules.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 
@@ -103,6 +104,22 @@ static proto::AiConfig ai_of(const config::Settings& settings) {
   return ai;
 }
 
+static proto::PiiConfig pii_of(const config::Settings& settings) {
+  proto::PiiConfig pii;
+  pii.mode = settings.pii_mode.value_or(pii.mode);
+  pii.categories = settings.pii_categories;
+  pii.rules = settings.pii_rules;
+  pii.patterns = settings.pii_patterns;
+  pii.bypass = settings.pii_bypass;
+  pii.on_mismatch = settings.pii_on_mismatch.value_or(pii.on_mismatch);
+  pii.on_undecodable = settings.pii_on_undecodable.value_or(pii.on_undecodable);
+  pii.token_lifetime_ms = settings.pii_token_lifetime_ms.value_or(pii.token_lifetime_ms);
+  pii.token_window_ms = settings.pii_token_window_ms.value_or(0);
+  pii.token_once = settings.pii_token_once.value_or(false);
+  privacy::compile(pii);  // says what is wrong before anything is started
+  return pii;
+}
+
 // A card that is switched off has no rules, wherever they stand: --no-network wins over a manifest
 // that has some.
 proto::NetworkConfig network_of(const Context& context, const config::Settings& settings) {
@@ -116,6 +133,7 @@ proto::NetworkConfig network_of(const Context& context, const config::Settings& 
   network.routes = settings.routes;
   network.resolvers = settings.resolvers;
   network.ai = ai_of(settings);
+  network.pii = pii_of(settings);
   if (settings.network_mtu) network.mtu = static_cast<uint32_t>(*settings.network_mtu);
   if (settings.network_ask_timeout_ms) network.ask_timeout_ms = *settings.network_ask_timeout_ms;
   network.limits = limits_of(settings);
@@ -185,8 +203,13 @@ int init(Context& context, const Arguments& arguments) {
 }
 
 int config_validate(Context& context, const Arguments& arguments) {
-  const Checked checked = check_manifest(context, arguments);
-  const auto& complaints = checked.parsed.complaints;
+  Checked checked = check_manifest(context, arguments);
+  auto& complaints = checked.parsed.complaints;
+  if (complaints.empty()) try {
+      pii_of(checked.parsed.settings);
+    } catch (const Error& error) {
+      complaints.push_back({0, 0, error.message()});
+    }
   if (arguments.flag("json")) {
     context.console.out(json_complaints(checked.file, complaints));
   } else if (complaints.empty()) {

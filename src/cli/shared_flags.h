@@ -83,6 +83,19 @@ inline constexpr std::array kNetwork = {
     Option{0, "ai-metering", "", "", "Count what it uses of AI providers."},
     Option{0, "ai-token-budget", "", "N",
            "Most tokens it may use of AI providers; then requests are refused. Default: no limit."},
+    Option{0, "pii", "", "MODE",
+           "What becomes of personal data in requests: disabled, detect, tokenize, redact or "
+           "refuse. Default: disabled."},
+    Option{0, "pii-rule", "", "RULE",
+           "For some of it: \"allow email,phone at *.example.com\", \"deny credentials\". May be "
+           "given "
+           "many times.",
+           true},
+    Option{
+        0, "pii-bypass", "", "HOST",
+        "Do not look into its connections: example.com, *.example.com:8443 or *:22. May be given "
+        "many times.",
+        true},
 };
 
 inline constexpr Option kPublish{
@@ -117,6 +130,7 @@ inline constexpr std::array kStreams = {
            "Stop the command and all it started after this time, such as 30s; exit code 124."},
     Option{0, "max-output", "", "SIZE",
            "Drop output beyond this. Default: no limit; with --json 1M for each stream."},
+    Option{0, "redact", "", "", "Replace personal data and keys in the output by [redacted]."},
 };
 
 inline constexpr std::array kLimits = {

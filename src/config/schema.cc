@@ -119,6 +119,31 @@ Complaint check_cost(std::string_view, std::string_view value) {
 
 constexpr uint64_t kMostTokens = 1'000'000'000'000;
 
+Complaint one_of(std::string_view value, std::initializer_list<std::string_view> words) {
+  std::string known;
+  for (const std::string_view word : words) {
+    if (value == word) return std::nullopt;
+    known += (known.empty() ? "\"" : ", \"") + std::string(word) + "\"";
+  }
+  return "must be one of " + known + ", not '" + printable(value, 40) + "'";
+}
+Complaint check_pii_mode(std::string_view, std::string_view value) {
+  return one_of(value, {"disabled", "detect", "tokenize", "redact", "refuse"});
+}
+Complaint check_pii_mismatch(std::string_view, std::string_view value) {
+  return one_of(value, {"keep", "redact", "deny"});
+}
+Complaint check_pii_undecodable(std::string_view, std::string_view value) {
+  return one_of(value, {"deny", "allow"});
+}
+// What it means is known where the detectors are (mvm/privacy/rules.h).
+Complaint check_pii_text(std::string_view, std::string_view value) {
+  if (value.empty()) return "must not be empty";
+  if (value.size() > proto::kMaxPiiText)
+    return "must have at most " + std::to_string(proto::kMaxPiiText) + " bytes";
+  return std::nullopt;
+}
+
 using S = Settings;
 
 constexpr std::array kKeys = {
@@ -299,6 +324,46 @@ constexpr std::array kKeys = {
         "places, headers, prefix, plaintext, on_misuse, on_unreadable }, or NAME = \"env:OTHER\" "
         "for "
         "one that mvm knows the provider of."},
+    Key{"pii", "mode", Type::Text, &S::pii_mode, "disabled", "", 0, 0, 1, check_pii_mode, "--pii",
+        "MVM_PII",
+        "What becomes of personal data in requests (docs/pii.md). \"detect\": it passes, and is "
+        "recorded. \"tokenize\": a token leaves in its place, and becomes the value again in the "
+        "answer. \"redact\": it is replaced for good. \"refuse\": the request does not leave. "
+        "Connections are inspected then."},
+    Key{"pii", "categories", Type::TextList, &S::pii_categories, "", "", 0, 0, 1, check_pii_text,
+        "", "",
+        "What `mode` is about: classes (\"email\", \"card\", …), groups (\"personal\", "
+        "\"financial\", \"network\", \"credentials\") and names of patterns. Empty: all."},
+    Key{"pii", "rules", Type::TextList, &S::pii_rules, "", "", 0, 0, 1, check_pii_text,
+        "--pii-rule", "",
+        "Asked before `mode`, the first that matches decides: \"ACTION CLASSES at HOST\", such as "
+        "\"allow email,phone at *.crm.example.com\" or \"deny credentials\". Actions are allow, "
+        "detect, tokenize, redact, deny."},
+    Key{"pii", "patterns", Type::TextList, &S::pii_patterns, "", "", 0, 0, 1, check_pii_text, "",
+        "",
+        "Classes of your own: a name and an expression in RE2's syntax, whose first group, if any, "
+        "is the value: \"ticket TCK-[0-9]{4}\". A check may follow the name: \"member:luhn "
+        "M([0-9]{8})\", or mod97."},
+    Key{"pii", "bypass", Type::TextList, &S::pii_bypass, "", "", 0, 0, 1, check_pii_text,
+        "--pii-bypass", "",
+        "Hosts whose connections are not looked into: \"example.com\", \"*.example.com:8443\", or "
+        "\"*:22\" for one port of every host."},
+    Key{"pii", "on_undecodable", Type::Text, &S::pii_on_undecodable, "deny", "", 0, 0, 1,
+        check_pii_undecodable, "", "",
+        "What becomes of a request that cannot be looked into, such as an image or a WebSocket: "
+        "\"deny\" or \"allow\"."},
+    Key{"pii", "on_mismatch", Type::Text, &S::pii_on_mismatch, "keep", "", 0, 0, 1,
+        check_pii_mismatch, "", "",
+        "What becomes of a token in an answer that was changed, is late, or is another request's: "
+        "\"keep\" it, \"redact\" it, or \"deny\" the answer."},
+    Key{"pii", "token_lifetime", Type::Duration, &S::pii_token_lifetime_ms, "10m", "", 1,
+        proto::kMaxPiiTimeMs, 1, nullptr, "", "", "How long a token may be put back."},
+    Key{"pii", "token_window", Type::Duration, &S::pii_token_window_ms, "0s", "", 0,
+        proto::kMaxPiiTimeMs, 1, nullptr, "", "",
+        "Requests to one host share their tokens while they follow each other within this time, as "
+        "those of a conversation do. 0s: each has tokens of its own."},
+    Key{"pii", "token_once", Type::Boolean, &S::pii_token_once, "false", "", 0, 0, 1, nullptr, "",
+        "", "A token is put back a single time."},
     Key{"sandbox", "ephemeral", Type::Boolean, &S::ephemeral, "false", "", 0, 0, 1, nullptr, "--rm",
         "", "Remove the sandbox, with everything it wrote, when it ends."},
     Key{"sandbox", "boot_timeout", Type::Duration, &S::boot_timeout_ms, "60s", "", 1000, 3'600'000,
@@ -328,7 +393,6 @@ constexpr std::string_view kNotYet = "this version of mvm does not support it";
 constexpr std::array kLaterKeys = {
     LaterKey{"", "flake", kNotYet},
     LaterKey{"", "data_disk", kNotYet},
-    LaterKey{"", "pii", kNotYet},
 };
 
 // It is not shown: it may be a value by mistake.

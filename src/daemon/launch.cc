@@ -19,6 +19,7 @@
 #include "mvm/meter/compile.h"
 #include "mvm/policy/compile.h"
 #include "mvm/policy/secret.h"
+#include "mvm/privacy/rules.h"
 #include "mvm/proto/control.h"
 #include "mvm/proto/exec.h"
 #include "mvm/proto/sandbox_config.h"
@@ -118,6 +119,7 @@ static void check_network(const proto::NetworkConfig& network) {
   try {
     policy::compile(network);
     meter::compile(network.ai);
+    privacy::compile(network.pii);
   } catch (Error& error) {
     error.add_context("sandbox.network");
     throw;
@@ -334,8 +336,8 @@ static std::vector<std::string> child_environment() {
   return env;
 }
 
-// For both processes of a sandbox, far above what they need: it is the host that is kept safe, from
-// a process that is no longer ours.
+// For both processes of a sandbox, far above what they need: it is the host that is kept safe,
+// from a process that is no longer ours.
 static jail::CgroupLimits cgroup_limits(const api::SandboxSpec& spec) {
   constexpr uint64_t kThreads = 128;                 // loop, disks, I/O workers of the kernel
   constexpr uint64_t kMemory = uint64_t{512} << 20;  // page cache of the disk; our own is 10 MiB
@@ -446,5 +448,4 @@ std::optional<ExitRecord> read_exit_record(const std::string& path) {
         std::chrono::system_clock::time_point(std::chrono::milliseconds(ended->get<int64_t>())));
   return record;
 }
-
 }

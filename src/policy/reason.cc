@@ -48,6 +48,8 @@ std::string_view reason_word(Reason reason) noexcept {
       return "unreadable";
     case Reason::NotRecorded:
       return "not_recorded";
+    case Reason::PersonalData:
+      return "personal_data";
     case Reason::DnsFailed:
       return "dns_failed";
     case Reason::UpstreamUnreachable:

@@ -34,6 +34,7 @@ constexpr std::array<Row, kPiiClasses> kRows = {{
     {"private_key", false},
     {"api_key", false},
     {"high_entropy", false},
+    {"custom", false},
 }};
 
 }

@@ -74,6 +74,8 @@ void append_html(std::string& out, char c) {
 
 std::string escaped(std::string_view text, Escaping escaping) {
   std::string out;
+  if (escaping == Escaping::Plain) return std::string(text);
+  out.reserve(text.size());
   for (const char c : text) {
     switch (escaping) {
       case Escaping::Plain:

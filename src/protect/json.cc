@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "mvm/protect/restore.h"
-#include "mvm/protect/scanner.h"
 
 #include "letters.h"
+#include "unicode.h"
 
 namespace mvm::protect {
 namespace {
@@ -20,25 +20,6 @@ std::optional<uint32_t> four_hex(std::string_view raw, size_t at) {
   return value;
 }
 
-void append_utf8(std::string& out, uint32_t code) {
-  const auto byte = [&](uint32_t value) { out += static_cast<char>(value); };
-  if (code < 0x80) {
-    byte(code);
-  } else if (code < 0x800) {
-    byte(0xc0 | (code >> 6));
-    byte(0x80 | (code & 63));
-  } else if (code < 0x10000) {
-    byte(0xe0 | (code >> 12));
-    byte(0x80 | ((code >> 6) & 63));
-    byte(0x80 | (code & 63));
-  } else {
-    byte(0xf0 | (code >> 18));
-    byte(0x80 | ((code >> 12) & 63));
-    byte(0x80 | ((code >> 6) & 63));
-    byte(0x80 | (code & 63));
-  }
-}
-
 bool is_white(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 bool in_number(char c) {
   return is(c, kDigit) || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
@@ -48,11 +29,12 @@ bool in_number(char c) {
 
 std::optional<std::string> json_decoded(std::string_view raw) {
   std::string out;
+  out.reserve(raw.size());
   for (size_t i = 0; i < raw.size(); ++i) {
-    if (raw[i] != '\\') {
-      out += raw[i];
-      continue;
-    }
+    const size_t run = std::min(raw.find('\\', i), raw.size());
+    out += raw.substr(i, run - i);
+    i = run;
+    if (i == raw.size()) break;
     if (++i == raw.size()) return std::nullopt;
     constexpr std::string_view kShort = "\"\\/bfnrt";
     constexpr std::string_view kMeaning = "\"\\/\b\f\n\r\t";
@@ -71,34 +53,10 @@ std::optional<std::string> json_decoded(std::string_view raw) {
       }
     }
     // Half a pair stands for no character; which reader makes what of it is not known.
-    if (*code >= 0xd800 && *code < 0xe000) return std::nullopt;
+    if (is_surrogate(*code)) return std::nullopt;
     append_utf8(out, *code);
   }
   return out;
-}
-
-std::optional<std::string> JsonRewriter::rewritten(std::string_view value) const {
-  struct Rewrite : ScanSink {
-    const Replace* replace = nullptr;
-    size_t skip = 0;  // the name and what separates it
-    std::string out;
-    bool changed = false;
-    void clean(std::string_view bytes) override { out += bytes; }
-    void found(const Finding& finding, std::string_view bytes) override {
-      auto put = finding.offset >= skip ? (*replace)(finding, bytes) : std::nullopt;
-      changed = changed || put.has_value();
-      out += put ? std::string_view(*put) : bytes;
-    }
-  } rewrite;
-  rewrite.replace = &replace_;
-  const std::string before = name_.empty() ? "" : name_ + ": ";
-  rewrite.skip = before.size();
-  Scanner scanner(classes_);
-  scanner.feed(before, rewrite);
-  scanner.feed(value, rewrite);
-  scanner.finish(rewrite);
-  if (!rewrite.changed) return std::nullopt;
-  return rewrite.out.substr(before.size());
 }
 
 // What waits is a value.
@@ -106,7 +64,7 @@ bool JsonRewriter::flush_value(std::string& out) {
   const bool string = where_ == Where::Behind;
   const auto text = string ? json_decoded(pending_) : std::optional(pending_);
   if (!text) return false;
-  const auto changed = rewritten(*text);
+  const auto changed = scanner_.rewritten(name_, *text, replace_);
   if (!changed) {
     out += string ? '"' + pending_ + '"' : pending_;
   } else if (!string && std::ranges::all_of(*changed, in_number)) {
@@ -115,6 +73,20 @@ bool JsonRewriter::flush_value(std::string& out) {
     out += '"' + escaped(*changed, Escaping::JsonString) + '"';
   }
   out += white_;
+  pending_.clear();
+  white_.clear();
+  where_ = Where::Outside;
+  return true;
+}
+
+// What waits is the name of the value behind it.
+bool JsonRewriter::flush_name(std::string& out) {
+  constexpr size_t kMaxLabel = 64;
+  const auto name = json_decoded(pending_);
+  if (!name) return false;
+  name_ = name->substr(0, kMaxLabel);
+  const auto changed = scanner_.rewritten({}, *name, replace_);
+  out += '"' + (changed ? escaped(*changed, Escaping::JsonString) : pending_) + '"' + white_;
   pending_.clear();
   white_.clear();
   where_ = Where::Outside;
@@ -147,9 +119,33 @@ bool JsonRewriter::outside_byte(char c, std::string& out) {
   return true;
 }
 
+// How much of the front of `text` changes nothing but what is appended.
+static size_t plain_run(std::string_view text, bool in_string) {
+  size_t length = 0;
+  if (in_string) {
+    while (length < text.size() && text[length] != '"' && text[length] != '\\') ++length;
+    return length;
+  }
+  while (length < text.size() && text[length] != '"' && text[length] != '{' &&
+         text[length] != '}' && text[length] != '\n' && text[length] != '-' &&
+         !is(text[length], kDigit))
+    ++length;
+  return length;
+}
+
 bool JsonRewriter::feed(std::string_view bytes, std::string& out) {
   if (failed_) return false;
-  for (const char c : bytes) {
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    if (where_ == Where::Outside || (where_ == Where::String && !escape_)) {
+      const bool in_string = where_ == Where::String;
+      const std::string_view run = bytes.substr(at, plain_run(bytes.substr(at), in_string));
+      (in_string ? pending_ : out) += run;
+      at += run.size();
+      if (pending_.size() > kMaxString) failed_ = true;
+      if (failed_) return false;
+      if (at == bytes.size()) break;
+    }
+    const char c = bytes[at];
     bool fine = true;
     switch (where_) {
       case Where::String:
@@ -168,13 +164,8 @@ bool JsonRewriter::feed(std::string_view bytes, std::string& out) {
           white_ += c;
           fine = white_.size() <= kMaxString;
         } else if (c == ':') {
-          const auto name = json_decoded(pending_);
-          fine = name.has_value();
-          if (name) name_ = name->substr(0, 64);
-          out += '"' + pending_ + '"' + white_ + c;
-          pending_.clear();
-          white_.clear();
-          where_ = Where::Outside;
+          fine = flush_name(out);
+          out += c;
         } else {
           fine = flush_value(out) && outside_byte(c, out);
         }

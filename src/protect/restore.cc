@@ -73,9 +73,11 @@ Mismatch Restorer::judge(std::string_view word) const {
   for (const Token& token : tokens_) {
     std::string text = token.text;
     std::ranges::transform(text, text.begin(), lower);
-    if (text.starts_with(lowered) || lowered.starts_with(text))
-      return lowered == word || text.size() != lowered.size() ? Mismatch::Truncated
-                                                              : Mismatch::CaseChanged;
+    if (!text.starts_with(lowered) && !lowered.starts_with(text)) continue;
+    // `word` ends before the domain of an email's token.
+    const size_t whole =
+        text.ends_with(kTokenDomain) ? text.size() - kTokenDomain.size() : text.size();
+    return lowered != word && lowered.size() == whole ? Mismatch::CaseChanged : Mismatch::Truncated;
   }
   return Mismatch::Unknown;
 }
@@ -94,6 +96,25 @@ bool Restorer::mismatched(Mismatch kind, std::string_view text, std::string& out
       break;
   }
   return !refused_;
+}
+
+void Restorer::reset() {
+  held_.clear();
+  before_ = '\0';
+  index();
+}
+
+bool Restorer::is_beginning(std::string_view text) const {
+  return !text.empty() && may_begin(text) && exact(text) == nullptr;
+}
+
+size_t Restorer::whole_token(std::string_view text) const {
+  const Token* token = exact(text);
+  if (token == nullptr) return 0;
+  const size_t end = token->text.size();
+  const char after = end < text.size() ? text[end] : '\0';
+  const char next = end + 1 < text.size() ? text[end + 1] : '\0';
+  return continues(after, next) ? 0 : end;
 }
 
 bool Restorer::feed(std::string_view bytes, Vault::Time now, std::string& out) {

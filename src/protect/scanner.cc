@@ -64,6 +64,24 @@ void Scanner::finish(ScanSink& sink) {
   scan(sink, true);
 }
 
+void Scanner::reset() noexcept {
+  done_ = end_ = skip_ = retry_at_ = 0;
+  base_ = 0;
+}
+
+void Scanner::whole(std::string_view first, std::string_view rest, ScanSink& sink) {
+  reset();
+  if (first.size() + rest.size() > kPiece) {
+    feed(first, sink);
+    feed(rest, sink);
+    return finish(sink);
+  }
+  std::memcpy(buffer_.data(), first.data(), first.size());
+  std::memcpy(buffer_.data() + first.size(), rest.data(), rest.size());
+  end_ = first.size() + rest.size();
+  finish(sink);
+}
+
 void Scanner::make_room() {
   if (end_ + kPiece <= kCapacity || done_ <= kHistory) return;
   const size_t drop = done_ - kHistory;

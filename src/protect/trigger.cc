@@ -179,30 +179,29 @@ __attribute__((target("avx2,bmi,popcnt"), always_inline)) inline Masks classify_
   return out;
 }
 
+void classify_byte(Masks& out, char c, uint64_t bit) {
+  if (is(c, kDigit)) out.digit |= bit;
+  if (is(c, kAlnum | kWordMark)) out.word |= bit;
+  if (c == '-') out.dash |= bit;
+  if (c == ':') out.colon |= bit;
+  if (c == '@') out.at |= bit;
+  if (is_hex(c) || c == ':') out.hex |= bit;
+  if (is(c, kDigit) || (c != '\0' && std::string_view(" ()-./").find(c) != std::string_view::npos))
+    out.number |= bit;
+  if (is(c, kDigit | kUpper)) out.label |= bit;
+  if (is(c, kHigh)) out.high |= bit;
+}
+
 Masks classify_portable(const char* block) {
   Masks out;
-  for (size_t i = 0; i < 64; ++i) {
-    const char c = block[i];
-    const uint64_t bit = uint64_t{1} << i;
-    if (is(c, kDigit)) out.digit |= bit;
-    if (is(c, kAlnum | kWordMark)) out.word |= bit;
-    if (c == '-') out.dash |= bit;
-    if (c == ':') out.colon |= bit;
-    if (c == '@') out.at |= bit;
-    if (is_hex(c) || c == ':') out.hex |= bit;
-    if (is(c, kDigit) ||
-        (c != '\0' && std::string_view(" ()-./").find(c) != std::string_view::npos))
-      out.number |= bit;
-    if (is(c, kDigit | kUpper)) out.label |= bit;
-    if (is(c, kHigh)) out.high |= bit;
-  }
+  for (size_t i = 0; i < 64; ++i) classify_byte(out, block[i], uint64_t{1} << i);
   return out;
 }
 
 Masks before_first(char before) {
-  std::array<char, 64> block{};
-  block[63] = before;
-  return classify_portable(block.data());
+  Masks out;
+  classify_byte(out, before, uint64_t{1} << 63);
+  return out;
 }
 
 __attribute__((target("avx2,bmi,popcnt"))) void find_avx2(const char* data, size_t blocks,

@@ -17,13 +17,25 @@ namespace {
 
 constexpr size_t kRandomLetters = 26;  // of 5 bits
 
-// Random digits without bias.
-char random_digit() {
-  std::array<std::byte, 1> byte{};
-  do crypto::random_bytes(byte);
-  while (std::to_integer<unsigned>(byte[0]) >= 250);
-  return static_cast<char>('0' + std::to_integer<unsigned>(byte[0]) % 10);
-}
+// Random digits without bias. Drawn many at a time: each draw is a system call.
+class Digits {
+ public:
+  ~Digits() { explicit_bzero(bytes_.data(), bytes_.size()); }
+  char next() {
+    while (true) {
+      if (at_ == bytes_.size()) {
+        crypto::random_bytes(bytes_);
+        at_ = 0;
+      }
+      const auto byte = std::to_integer<unsigned>(bytes_.at(at_++));
+      if (byte < 250) return static_cast<char>('0' + byte % 10);
+    }
+  }
+
+ private:
+  std::array<std::byte, 32> bytes_{};
+  size_t at_ = 32;
+};
 
 std::string random_hex(size_t length) {
   constexpr std::string_view kDigits = "0123456789abcdef";
@@ -42,9 +54,10 @@ size_t digits_in(std::string_view text) {
 std::string like(std::string_view value, std::string_view fixed) {
   std::string out(value);
   size_t digit = 0;
+  Digits random;
   for (char& c : out) {
     if (!is(c, kDigit)) continue;
-    c = digit < fixed.size() && fixed[digit] != '?' ? fixed[digit] : random_digit();
+    c = digit < fixed.size() && fixed[digit] != '?' ? fixed[digit] : random.next();
     ++digit;
   }
   return out;
@@ -80,10 +93,12 @@ std::string make_token(PiiClass kind, std::string_view value) {
     case PiiClass::NationalId:
     case PiiClass::BankRouting:
       return numeric ? like(value, "9999") : text;
-    case PiiClass::Ipv4:  // 240.0.0.0/4, reserved
-      return "25" + std::to_string(4 - random_digit() % 5) + "." +
-             std::to_string(100 + (random_digit() - '0') * 10 + random_digit() - '0') + ".1" +
-             random_digit() + random_digit() + ".1" + random_digit() + random_digit();
+    case PiiClass::Ipv4: {  // 240.0.0.0/4, reserved
+      Digits random;
+      const auto digit = [&random] { return std::string(1, random.next()); };
+      return "25" + std::to_string(random.next() % 5) + ".1" + digit() + digit() + ".1" + digit() +
+             digit() + ".1" + digit() + digit();
+    }
     case PiiClass::Ipv6: {  // 100::/64, the prefix of what is discarded (RFC 6666)
       const std::string hex = random_hex(16);
       return "100::1" + hex.substr(1, 3) + ":1" + hex.substr(5, 3) + ":1" + hex.substr(9, 3) +

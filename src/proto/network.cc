@@ -140,6 +140,7 @@ Bytes NetworkConfig::encode() const {
     map.unsigned_integer("ask_timeout_ms", ask_timeout_ms);
     map.unsigned_integer("mtu", mtu);
     if (ai != AiConfig{}) map.field("ai").raw(ai.encode());
+    map.field("pii").raw(pii.encode());
   }
   return out;
 }
@@ -167,6 +168,11 @@ std::optional<NetworkConfig> NetworkConfig::decode(ByteView data) {
       config.limits = read_limits(in);
     } else if (field.is("ask_timeout_ms")) {
       config.ask_timeout_ms = in.unsigned_integer(kMaxAskTimeoutMs);
+    } else if (field.is("pii")) {
+      if (auto pii = PiiConfig::decode(in.skip()))
+        config.pii = std::move(*pii);
+      else
+        in.fail();
     } else if (field.is("mtu")) {
       config.mtu = static_cast<uint32_t>(in.unsigned_integer(kMaxMtu));
     } else if (field.is("ai")) {

@@ -25,6 +25,7 @@
 #include "monitor_link.h"
 #include "mux.h"
 #include "network.h"
+#include "pii.h"
 #include "policy_desk.h"
 #include "ports.h"
 #include "secrets.h"
@@ -171,15 +172,21 @@ class Sandbox::Impl {
   loop::Watch farewell_;
 };
 
-// First to last as the guest sees them: secrets are put in place of their placeholders last, when
-// nobody else reads the request, but for the meter, which has no use for them.
+// First to last as the guest sees them. Personal data is looked for before secrets are put in place
+// of their placeholders: those are not the guest's to lose.
 std::vector<std::shared_ptr<egress::FilterSource>> Sandbox::Impl::filters() {
-  auto out = secret_source(secrets_, {[this](const guard::SecretNotice& notice) {
-                                        return audit_.record(secret_record(notice));
-                                      },
-                                      [this](const guard::SecretNotice& notice) {
-                                        kill(EndReason::Killed, misuse_text(notice));
-                                      }});
+  std::vector<std::shared_ptr<egress::FilterSource>> out;
+  if (auto pii = pii_source(config_.network, [this](const privacy::Note& note) {
+        static_cast<void>(audit_.record(pii_record(note)));
+      }))
+    out.push_back(std::move(pii));
+  auto secrets = secret_source(secrets_, {[this](const guard::SecretNotice& notice) {
+                                            return audit_.record(secret_record(notice));
+                                          },
+                                          [this](const guard::SecretNotice& notice) {
+                                            kill(EndReason::Killed, misuse_text(notice));
+                                          }});
+  for (auto& source : secrets) out.push_back(std::move(source));
   for (auto& source : filters_of(ai_.get())) out.push_back(std::move(source));
   return out;
 }
@@ -187,6 +194,8 @@ std::vector<std::shared_ptr<egress::FilterSource>> Sandbox::Impl::filters() {
 std::vector<policy::InspectRule> Sandbox::Impl::inspections() const {
   auto out = inspected_for(secrets_.get());
   for (auto& rule : inspections_of(ai_.get())) out.push_back(std::move(rule));
+  // Last: its exceptions are for itself alone.
+  for (auto& rule : pii_inspection(config_.network)) out.push_back(std::move(rule));
   return out;
 }
 

@@ -7,6 +7,7 @@ import fnmatch
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -47,6 +48,19 @@ def detectors(wanted, smoke):
     return values
 
 
+def protection(wanted, smoke):
+    """What looking into an exchange costs, and whether tokens come back as what they stand for, and nothing else does."""
+    program = [ROOT / "build/release/tests/bench/protect_filters", "0" if smoke else "1"]
+    values = json.loads(subprocess.run(program, capture_output=True, text=True, timeout=600, check=True).stdout)
+    if {"protect.roundtrip", "protect.restored_other"} & set(wanted):
+        program = [ROOT / "build/release/tests/privacy_test", "--gtest_filter=RoundTrip.ExactTokensComeBackAndNothingElse"]
+        told = subprocess.run(program, capture_output=True, text=True, timeout=600, check=False).stdout
+        if found := re.search(r"protect.roundtrip: exact (\d+) restored (\d+) other (\d+)", told):
+            values["protect.roundtrip"] = int(found[2]) / int(found[1])
+            values["protect.restored_other"] = int(found[3])
+    return values
+
+
 def in_lab(names, rounds):
     work = pathlib.Path(os.environ["MVM_BENCH_WORK"])
     command = [sys.executable, str(HERE / "lab_bench.py"), str(rounds), str(work / "out"), *names]
@@ -72,10 +86,12 @@ def main():
         values["egress.relay_vs_splice"] = relay_vs_splice(1 if smoke else 11, 64 if smoke else 1024)
     values.update(egress.measure(wanted, 1 if smoke else 5, smoke))
     values.update(detectors(wanted, smoke))
+    if any(name.startswith("protect.") for name in wanted):
+        values.update(protection(wanted, smoke))
     of_images = [name for name in wanted if name.startswith(("oci.", "image."))]
     if of_images:
         values.update(images.measure(MVM, of_images, 1 if smoke else 3, smoke))
-    here = ("start.first_kvm_run", "egress.", "net.", "scan.", "pii.", "oci.", "image.")
+    here = ("start.first_kvm_run", "egress.", "net.", "scan.", "pii.", "protect.", "oci.", "image.")
     guests = [name for name in wanted if not name.startswith(here) and not ("msb" in name and "MVM_BENCH_NO_MSB" in os.environ)]
     if guests:
         values.update(in_lab(guests, 1 if smoke else 5))

@@ -75,6 +75,10 @@ struct RuleId : Text {
 struct VariableName : Text {
   explicit VariableName(std::string_view text);
 };
+// A class of personal data, a pattern's name, or a word of this program's: up to 32 of [a-z0-9_].
+struct ClassName : Text {
+  explicit ClassName(std::string_view text);
+};
 
 // The path of a request: what follows '?' or '#' is left out, and so are parameters (";…", RFC 3986
 // §3.3), which hold session ids. Bytes that are no pchar are percent-encoded. Cut at kMax bytes.

@@ -138,11 +138,30 @@ struct SecretUse {
   VariableName secret;
   uint64_t count = 1;
 };
+// What became of personal data in one request and its answer.
+struct PiiUse {
+  enum class Kind : uint8_t {
+    Detected,
+    Tokenized,
+    Redacted,
+    Denied,
+    Restored,
+    Mismatched,
+    Undecodable
+  };
+  Kind kind = Kind::Detected;
+  uint64_t flow = 0;
+  HostName host;
+  uint16_t port = 0;
+  ClassName data;   // the class; of Mismatched how the token was changed
+  ClassName place;  // "path", "query", "header", "body"
+  uint64_t count = 1;
+};
 
 using Event =
     std::variant<SandboxCreated, SandboxStarted, SandboxEnded, SandboxRemoved, ImageImported,
                  ImageRemoved, LogExpired, DaemonStarted, PortPublished, PortWithdrawn, ExecStarted,
-                 ExecEnded, Egress, PolicyChanged, QuestionAnswered, SecretUse>;
+                 ExecEnded, Egress, PolicyChanged, QuestionAnswered, SecretUse, PiiUse>;
 
 // ---- records of the log itself
 

@@ -37,6 +37,7 @@ struct ExecOptions {
   bool tty = false;
   bool detach = false;
   bool json = false;
+  bool redact = false;
   uint64_t timeout_ms = 0;  // 0: none
   uint64_t max_output = 0;  // 0: none
   std::vector<std::string> groups;

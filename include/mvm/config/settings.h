@@ -70,6 +70,17 @@ struct Settings {
   std::optional<uint64_t> ai_max_requests;
   std::optional<std::string> ai_max_cost;
   std::map<std::string, proto::SecretRule> secrets;  // by their names
+  // Personal data.
+  std::optional<std::string> pii_mode;
+  std::vector<std::string> pii_categories;
+  std::vector<std::string> pii_rules;
+  std::vector<std::string> pii_patterns;
+  std::vector<std::string> pii_bypass;
+  std::optional<std::string> pii_on_mismatch;
+  std::optional<std::string> pii_on_undecodable;
+  std::optional<uint64_t> pii_token_lifetime_ms;
+  std::optional<uint64_t> pii_token_window_ms;
+  std::optional<bool> pii_token_once;
   std::map<std::string, std::string> env;
   std::map<std::string, std::string> labels;
   bool operator==(const Settings&) const = default;

@@ -33,8 +33,9 @@ enum class PiiClass : uint8_t {
   PrivateKey,
   ApiKey,
   HighEntropy,
+  Custom,  // a pattern of the user's own (pattern.h)
 };
-inline constexpr size_t kPiiClasses = 23;
+inline constexpr size_t kPiiClasses = 24;
 
 // "email", "us_ssn": the spelling of configuration, JSON and audit.
 std::string_view class_name(PiiClass kind) noexcept;
@@ -67,7 +68,8 @@ struct Finding {
   PiiClass kind = PiiClass::Email;
   uint64_t offset = 0;  // of the first byte, in the whole stream
   size_t length = 0;
-  std::string_view detail;  // a country ("br") or a provider ("github"), or ""; static storage
+  // A country ("br") or a provider ("github"), or "", in static storage; of a pattern its name.
+  std::string_view detail;
 };
 
 }

@@ -1,43 +1,40 @@
 #pragma once
 // Replaces what is found in the values of JSON documents, in a stream: escapes are decoded before
-// the detectors look and put back after. Names of members and structure pass as they are, and so
-// does, byte for byte, every value without findings. Documents may follow each other (NDJSON). A
-// value's name counts as the words before it.
+// the detectors look and put back after. Structure passes as it is, and so does, byte for byte,
+// every value and name without findings. Documents may follow each other (NDJSON). A value's name
+// counts as the words before it.
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 
-#include "mvm/protect/finding.h"
+#include "mvm/protect/body.h"
+#include "mvm/protect/value.h"
 
 namespace mvm::protect {
 
-// What stands in a finding's place; nothing: it stays.
-using Replace = std::function<std::optional<std::string>(const Finding&, std::string_view value)>;
-
-class JsonRewriter {
+class JsonRewriter final : public BodyRewriter {
  public:
   static constexpr size_t kMaxString = size_t{1} << 20;
   static constexpr size_t kMaxNumber = 512;
 
-  JsonRewriter(ClassSet classes, Replace replace)
-      : classes_(classes), replace_(std::move(replace)) {}
+  JsonRewriter(Detectors detectors, Replace replace)
+      : scanner_(std::move(detectors)), replace_(std::move(replace)) {}
 
   // Appends to `out` what is decided; a string waits until it is whole and known to be no name.
   // False when a string or number is over its limit, or an escape is none: the document cannot be
   // decoded, policy decides about it, and nothing more may be fed.
-  bool feed(std::string_view bytes, std::string& out);
+  bool feed(std::string_view bytes, std::string& out) override;
   // False also when the document ends within a string.
-  bool finish(std::string& out);
+  bool finish(std::string& out) override;
 
  private:
   bool string_byte(char c);
   bool outside_byte(char c, std::string& out);
   bool flush_value(std::string& out);
-  std::optional<std::string> rewritten(std::string_view value) const;
+  bool flush_name(std::string& out);
 
-  ClassSet classes_;
+  ValueScanner scanner_;
   Replace replace_;
   std::string name_;     // of the value that comes, decoded
   std::string pending_;  // a string or number as it was written, without quotes

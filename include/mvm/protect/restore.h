@@ -44,6 +44,14 @@ class Restorer {
   const Counts& counts() const noexcept { return counts_; }
   size_t held() const noexcept { return held_.size(); }
 
+  // ---- for text that comes in pieces of its own (events.h)
+  // For other text; counts go on.
+  void reset();
+  // Whether all of `text` is a true beginning of a token, and not yet a whole one.
+  bool is_beginning(std::string_view text) const;
+  // The length of the token that `text` begins with and that ends there; 0: none does.
+  size_t whole_token(std::string_view text) const;
+
  private:
   struct Token {
     std::string text;  // as this kind of response writes it

@@ -33,6 +33,10 @@ class Scanner {
   void feed(std::string_view bytes, ScanSink& sink);
   // The stream ends here: decides and hands out all that was held back. Feed no more.
   void finish(ScanSink& sink);
+  // For another stream, with the memory of this one.
+  void reset() noexcept;
+  // A stream that is whole already: as reset(), feed() of both and finish(), and faster.
+  void whole(std::string_view first, std::string_view rest, ScanSink& sink);
 
   size_t held() const noexcept { return end_ - done_; }
 

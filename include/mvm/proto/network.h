@@ -9,6 +9,7 @@
 
 #include "mvm/base/bytes.h"
 #include "mvm/proto/ai.h"
+#include "mvm/proto/pii.h"
 
 namespace mvm::proto {
 
@@ -60,6 +61,7 @@ struct NetworkConfig {
   uint64_t ask_timeout_ms = 60'000;  // how long outcome "ask" waits for an answer
   AiConfig ai;                       // use of AI at the hosts that the rules admit
   uint32_t mtu = kMaxMtu;  // no wire is on the way, so frames are as long as the kernel's can be
+  PiiConfig pii;
   bool operator==(const NetworkConfig&) const = default;
 
   // Whether it asks for more than a card on which nothing is admitted.

@@ -84,6 +84,24 @@ TEST(AuditRecord, OfASecretHoldsItsNameAndWhereItWent) {
   EXPECT_EQ(VariableName("ghp_0123 456").text(), "invalid");
 }
 
+TEST(AuditRecord, OfPersonalDataHoldsItsClassAndPlaceAlone) {
+  for (const auto& [kind, word] : {std::pair{PiiUse::Kind::Detected, "pii_detected"},
+                                   {PiiUse::Kind::Tokenized, "pii_tokenized"},
+                                   {PiiUse::Kind::Redacted, "pii_redacted"},
+                                   {PiiUse::Kind::Denied, "pii_denied"},
+                                   {PiiUse::Kind::Restored, "pii_restored"},
+                                   {PiiUse::Kind::Mismatched, "pii_mismatched"},
+                                   {PiiUse::Kind::Undecodable, "pii_undecodable"}}) {
+    const std::string line = line_of(
+        PiiUse{kind, 9, HostName("api.test"), 443, ClassName("email"), ClassName("body"), 2});
+    EXPECT_THAT(line, HasSubstr("\"kind\":\"" + std::string(word) + "\""));
+    EXPECT_THAT(line, HasSubstr(R"("sandbox_id":"sb-abc","flow":9,"host":"api.test","port":443,)"
+                                R"("data":"email","place":"body","count":2,"prev")"));
+    EXPECT_TRUE(parse(line));
+  }
+  EXPECT_EQ(ClassName("jane@example.com").text(), "invalid");
+}
+
 TEST(AuditRecord, IsReadAsItWasWritten) {
   const std::string text = line_of(request());
   const auto line = parse(text);
@@ -118,7 +136,9 @@ TEST(AuditRecord, OfEveryKindIsReadAsItWasWritten) {
       request(),
       PolicyChanged{policy::Outcome::Deny, RuleId("a.example")},
       QuestionAnswered{7, policy::Outcome::Allow, true},
-      SecretUse{SecretUse::Kind::Used, 9, HostName("api.test"), 443, VariableName("KEY"), 2}};
+      SecretUse{SecretUse::Kind::Used, 9, HostName("api.test"), 443, VariableName("KEY"), 2},
+      PiiUse{PiiUse::Kind::Tokenized, 9, HostName("api.test"), 443, ClassName("email"),
+             ClassName("body"), 2}};
   ASSERT_EQ(events.size(), std::variant_size_v<Event>);
   for (const Event& event : events) EXPECT_TRUE(parse(line_of(event))) << line_of(event);
   const auto key = key_of('k');

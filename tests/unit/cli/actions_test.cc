@@ -620,6 +620,29 @@ TEST_F(Actions, UpRefusesSecretsThatContradictOrAreMissing) {
   EXPECT_THAT(daemon.created, IsEmpty());
 }
 
+TEST_F(Actions, UpAsksForWhatBecomesOfPersonalData) {
+  write("mvm.toml",
+        "name = \"web\"\n[pii]\nmode = \"detect\"\ncategories = [\"personal\"]\n"
+        "rules = [\"deny card\"]\npatterns = [\"ticket TCK-[0-9]+\"]\ntoken_window = \"1m\"\n");
+  EXPECT_EQ(run({"up", "--pii", "tokenize", "--pii-rule", "allow email at a.example",
+                 "--pii-bypass", "*:22"}),
+            0);
+  ASSERT_EQ(daemon.created.size(), 1U);
+  const proto::PiiConfig& pii = daemon.created[0].network.pii;
+  EXPECT_EQ(pii.mode, "tokenize");
+  EXPECT_THAT(pii.categories, ElementsAre("personal"));
+  EXPECT_THAT(pii.rules, ElementsAre("allow email at a.example", "deny card"));
+  EXPECT_THAT(pii.patterns, ElementsAre("ticket TCK-[0-9]+"));
+  EXPECT_THAT(pii.bypass, ElementsAre("*:22"));
+  EXPECT_EQ(pii.token_window_ms, 60'000U);
+  EXPECT_EQ(pii.on_undecodable, "deny");
+  EXPECT_THAT(failure({"up", "--pii-rule", "deny faces"}),
+              HasSubstr("pii.rules: \"faces\" is no class of personal data"));
+  write("box.toml", "[pii]\npatterns = [\"x (\"]\n");
+  EXPECT_EQ(run({"config", "validate", "box.toml"}), 1);
+  EXPECT_THAT(err, HasSubstr("box.toml: pii.patterns: the pattern 'x' is no expression of RE2"));
+}
+
 TEST_F(Actions, NoNetworkWinsOverAManifestWithRules) {
   write("mvm.toml", "name = \"web\"\n[network]\nallow_hosts = [\"a.example\"]\n");
   EXPECT_EQ(run({"up", "--no-network"}), 0);

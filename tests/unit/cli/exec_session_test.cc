@@ -281,6 +281,45 @@ TEST_F(ExecSession, OutputBeyondTheWindowFlowsAsItIsWritten) {
   EXPECT_EQ(out.size(), kTotal);
 }
 
+TEST_F(ExecSession, RedactsWhatItPrints) {
+  plan.redact = true;
+  EXPECT_EQ(run([](Peer& sandbox) {
+              sandbox.greet();
+              sandbox.out("to jane.d");
+              sandbox.out("oe@example.com, ");
+              sandbox.err("card 4111 1111 1111 1111\n");
+              sandbox.out("or");
+              sandbox.end({.exit_code = 3});
+            }),
+            3);
+  EXPECT_EQ(out, "to [redacted], or");
+  EXPECT_EQ(err, "card [redacted]\n");
+}
+
+// Credit is given for what came in, however much shorter it goes out.
+TEST_F(ExecSession, RedactedOutputBeyondTheWindowFlows) {
+  constexpr size_t kTotal = 4 * proto::kInitialWindow;
+  plan.redact = true;
+  std::string piece;
+  for (int i = 0; i < 200; ++i) piece += "jane.doe@example.com or 12345678\n";
+  run([&](Peer& sandbox) {
+    sandbox.greet();
+    size_t credit = proto::kInitialWindow;
+    for (size_t sent = 0; sent < kTotal;) {
+      if (credit < piece.size()) {
+        credit += *proto::decode_window(sandbox.next(FrameType::Window).payload);
+        continue;
+      }
+      sandbox.out(piece);
+      sent += piece.size();
+      credit -= piece.size();
+    }
+    sandbox.end({});
+  });
+  EXPECT_GT(out.size(), kTotal / 2);
+  EXPECT_EQ(out.find("jane"), std::string::npos);
+}
+
 TEST_F(ExecSession, StandardInputIsReadOnlyWhenAskedFor) {
   std::array<int, 2> ends{};
   ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);

@@ -1,0 +1,163 @@
+// What comes back.
+
+#include <algorithm>
+#include <array>
+
+#include "pii_filter.h"
+
+namespace mvm::privacy {
+namespace {
+
+using egress::BodyUse;
+using egress::FilterVerdict;
+using protect::Escaping;
+
+constexpr std::array<std::string_view, protect::kMismatches> kMismatchWords = {
+    "case_changed", "truncated", "expired", "replayed", "unknown"};
+
+// Bytes in which nobody reads a token.
+bool is_binary(std::string_view type) {
+  static constexpr std::array kTypes = std::to_array<std::string_view>(
+      {"application/zip", "application/gzip", "application/x-gzip", "application/x-tar",
+       "application/pdf", "application/wasm", "application/zstd", "application/x-xz",
+       "application/vnd.docker.image.rootfs.diff.tar.gzip",
+       "application/vnd.oci.image.layer.v1.tar+gzip", "application/x-git-upload-pack-result"});
+  for (const std::string_view family : {"image/", "audio/", "video/", "font/"})
+    if (type.starts_with(family) && !type.ends_with("+xml")) return true;
+  return std::ranges::find(kTypes, type) != kTypes.end();
+}
+
+Escaping escaping_of(const protect::MediaType& type) {
+  switch (protect::body_form(type)) {
+    case protect::BodyForm::Json:
+      return Escaping::JsonString;
+    case protect::BodyForm::Fields:
+      return Escaping::Url;
+    case protect::BodyForm::Xml:
+      return Escaping::Html;
+    default:
+      return type.type == "text/html" ? Escaping::Html : Escaping::Plain;
+  }
+}
+
+bool is_lines(std::string_view type) {
+  return type == "application/x-ndjson" || type == "application/ndjson" ||
+         type == "application/jsonl" || type == "application/stream+json" ||
+         type == "application/x-json-stream";
+}
+
+}
+
+std::string PiiFilter::restored(std::string_view text, protect::Restorer& restorer) {
+  std::string out;
+  const auto now = source_.clock_();
+  restorer.reset();
+  if (!restorer.feed(text, now, out) || !restorer.finish(now, out)) mismatch_ = true;
+  return out;
+}
+
+void PiiFilter::restore_fields(http::Headers& headers) {
+  const auto on_mismatch = source_.rules_.on_mismatch;
+  protect::Restorer plain(*vault_, Escaping::Plain, on_mismatch);
+  std::optional<protect::Restorer> escaped;
+  for (http::Header& header : headers) {
+    std::string value = restored(header.value, plain);
+    if (header.value.find('%') != std::string::npos) {
+      if (!escaped) escaped.emplace(*vault_, Escaping::Url, on_mismatch);
+      value = restored(value, *escaped);
+    }
+    // A value may be none that can stand in a field.
+    if (http::is_field_value(value)) header.value = std::move(value);
+  }
+  count(plain.counts(), "header");
+  if (escaped) count(escaped->counts(), "header");
+}
+
+FilterVerdict PiiFilter::response_head(http::ResponseHead& head, BodyUse& body) {
+  // Where no token is, none can be put back, nor be out of place.
+  const bool tokens = source_.issued_ || (!request_done_ && plan_.has(Action::Tokenize));
+  if (!tokens) return {};
+  restore_fields(head.headers);
+  if (mismatch_) return mismatched();
+  if (head.status == 101 || head.framing.kind == http::BodyKind::None) return {};
+  if (!make_restorer(head)) return {};
+  // They are of what came, not of what is given.
+  if (!vault_->entries().empty())
+    std::erase_if(head.headers, [](const http::Header& header) {
+      for (const std::string_view name : {"content-md5", "digest", "content-digest", "repr-digest"})
+        if (http::same_name(header.name, name)) return true;
+      return false;
+    });
+  body = BodyUse::Rewrite;
+  return {};
+}
+
+// False: its body passes as it is.
+bool PiiFilter::make_restorer(const http::ResponseHead& head) {
+  const auto codings = http::content_codings(head.headers);
+  const std::string* field = http::find(head.headers, "content-type");
+  const auto type = protect::parse_media_type(field == nullptr ? "" : *field);
+  if (!codings || (type && is_binary(type->type))) return false;
+  const protect::OnMismatch on_mismatch = source_.rules_.on_mismatch;
+  using Kind = protect::EventRestorer::Kind;
+  if (type && (type->type == "text/event-stream" || is_lines(type->type)))
+    events_ = std::make_unique<protect::EventRestorer>(
+        *vault_, is_lines(type->type) ? Kind::Lines : Kind::ServerSent, on_mismatch);
+  else
+    restorer_ = std::make_unique<protect::Restorer>(
+        *vault_, type ? escaping_of(*type) : Escaping::Plain, on_mismatch);
+  response_ = coded(*codings);
+  return true;
+}
+
+FilterVerdict PiiFilter::response_body(ByteView in, bool last, Bytes& out) {
+  const auto now = source_.clock_();
+  const auto restore = [&](std::string_view text, std::string& made) {
+    return events_ ? events_->feed(text, now, made) : restorer_->feed(text, now, made);
+  };
+  const Passed passed = pass(response_, in, restore, true, out);
+  if (passed == Passed::Refused) return mismatched();
+  const auto damaged = [&](std::string_view why) -> FilterVerdict {
+    egress::FilterRefusal refusal;
+    refusal.reason = policy::Reason::Unreadable;
+    refusal.rule = "pii";
+    refusal.detail = why;
+    refusal.answer.status = 502;
+    refusal.answer.reason = policy::reason_word(refusal.reason);
+    refusal.answer.message = "the answer cannot be decoded: " + std::string(why);
+    return refusal;
+  };
+  if (passed == Passed::Damaged) return damaged(response_.decoder->problem());
+  if (!last) return {};
+  if (response_.decoder && !response_.decoder->whole())
+    return damaged("its content coding ends too early");
+  std::string rest;
+  const bool fine = events_ ? events_->finish(now, rest) : restorer_->finish(now, rest);
+  if (!fine) return mismatched();
+  end(response_, rest, out);
+  return {};
+}
+
+FilterVerdict PiiFilter::mismatched() {
+  if (restorer_) count(restorer_->counts(), "body");
+  if (events_) count(events_->counts(), "body");
+  restorer_.reset();
+  events_.reset();
+  tell();
+  egress::FilterRefusal refusal;
+  refusal.reason = policy::Reason::PersonalData;
+  refusal.rule = "pii.on_mismatch";
+  refusal.answer.status = 502;
+  refusal.answer.reason = policy::reason_word(refusal.reason);
+  refusal.answer.message =
+      "the answer holds a token of personal data that was changed, or is of another request";
+  return refusal;
+}
+
+void PiiFilter::count(const protect::Restorer::Counts& counts, std::string_view place) {
+  note(Note::Kind::Restored, "", place, counts.restored);
+  for (size_t i = 0; i < counts.mismatches.size(); ++i)
+    note(Note::Kind::Mismatched, kMismatchWords.at(i), place, counts.mismatches.at(i));
+}
+
+}

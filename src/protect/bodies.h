@@ -1,0 +1,25 @@
+#pragma once
+// The forms of bodies, one file each. JSON is in mvm/protect/json.h.
+
+#include "mvm/protect/body.h"
+
+namespace mvm::protect {
+
+// `label`: what the text is called, as of a form's field.
+std::unique_ptr<BodyRewriter> text_rewriter(Detectors detectors, Replace replace,
+                                            std::string_view label = {});
+std::unique_ptr<BodyRewriter> fields_rewriter(Detectors detectors, Replace replace);
+std::unique_ptr<BodyRewriter> xml_rewriter(Detectors detectors, Replace replace);
+// `depth`: of multiparts within each other.
+std::unique_ptr<BodyRewriter> multipart_rewriter(const std::string& boundary,
+                                                 const BodyRules& rules, unsigned depth);
+// Text that may be UTF-16, as its charset, its byte order mark or its first bytes say; `make` makes
+// the rewriter of the UTF-8 that it stands for, given how that begins.
+using MakeInner = std::function<std::unique_ptr<BodyRewriter>(std::string_view first_bytes)>;
+std::unique_ptr<BodyRewriter> unicode_rewriter(const std::string& charset, MakeInner make);
+
+inline constexpr unsigned kMaxMultipartDepth = 3;
+std::unique_ptr<BodyRewriter> body_rewriter(const MediaType& type, const BodyRules& rules,
+                                            unsigned depth);
+
+}

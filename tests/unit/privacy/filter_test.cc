@@ -1,0 +1,382 @@
+// One exchange's filter by itself: every place and form of a request, and what may come back.
+
+#include "mvm/privacy/filter.h"
+
+#include <gmock/gmock.h>
+
+#include "mvm/http/coding.h"
+
+namespace mvm::privacy {
+namespace {
+
+using egress::BodyUse;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr std::string_view kMail = "jane.doe@example.com";
+
+http::RequestHead request(std::string target, http::Headers headers = {}, uint64_t length = 1) {
+  http::RequestHead head;
+  head.method = "POST";
+  head.target = std::move(target);
+  head.headers = std::move(headers);
+  head.framing = {http::BodyKind::Length, length};
+  return head;
+}
+
+http::ResponseHead response(http::Headers headers = {}) {
+  http::ResponseHead head;
+  head.status = 200;
+  head.headers = std::move(headers);
+  head.framing = {http::BodyKind::Chunked, 0};
+  return head;
+}
+
+std::string encoded(http::Coding coding, std::string_view text) {
+  http::Encoder encoder({coding});
+  Bytes out;
+  encoder.write(as_bytes(text), false, out);
+  encoder.finish(out);
+  return std::string(as_text(out));
+}
+std::string decoded(http::Coding coding, std::string_view data) {
+  http::Decoder decoder({coding});
+  Bytes out;
+  ByteView input = as_bytes(data);
+  EXPECT_EQ(decoder.next(input, out, 1 << 20), http::Decoder::Step::More);
+  EXPECT_TRUE(decoder.whole());
+  return std::string(as_text(out));
+}
+
+class Pii : public ::testing::Test {
+ protected:
+  void make(proto::PiiConfig config) {
+    source_ = std::make_unique<PiiSource>(
+        compile(config), [this](const Note& note) { notes_.push_back(note); },
+        [this] { return now_; });
+  }
+  void make(std::string mode) {
+    proto::PiiConfig config;
+    config.mode = std::move(mode);
+    make(config);
+  }
+  std::unique_ptr<egress::ExchangeFilter> begin() {
+    return source_->begin({1, index_++, "api.example", 443, true});
+  }
+
+  struct Sent {
+    http::RequestHead head;
+    std::string body;
+    std::string refusal;
+    BodyUse use = BodyUse::Ignore;
+  };
+  static Sent send(egress::ExchangeFilter& filter, http::RequestHead head, std::string_view body,
+                   size_t step = 1 << 20) {
+    Sent sent;
+    sent.head = std::move(head);
+    if (auto verdict = filter.request_head(sent.head, sent.use)) {
+      sent.refusal = verdict->answer.reason + ": " + verdict->answer.message;
+      return sent;
+    }
+    if (sent.use == BodyUse::Ignore) {
+      sent.body = body;
+      return sent;
+    }
+    Bytes out;
+    for (size_t at = 0; at < body.size() + 1; at += step) {
+      const bool last = at + step > body.size();
+      const auto piece = at < body.size() ? body.substr(at, step) : std::string_view();
+      if (auto verdict = filter.request_body(as_bytes(piece), last, out)) {
+        sent.refusal = verdict->answer.reason + ": " + verdict->answer.message;
+        break;
+      }
+      if (last) break;
+    }
+    sent.body = as_text(out);
+    return sent;
+  }
+  struct Got {
+    http::ResponseHead head;
+    std::string body;
+    std::string refusal;
+  };
+  static Got receive(egress::ExchangeFilter& filter, http::ResponseHead head, std::string_view body,
+                     size_t step = 1 << 20) {
+    Got got;
+    got.head = std::move(head);
+    BodyUse use = BodyUse::Ignore;
+    if (auto verdict = filter.response_head(got.head, use)) {
+      got.refusal = verdict->answer.message;
+      return got;
+    }
+    if (use == BodyUse::Ignore) {
+      got.body = body;
+      return got;
+    }
+    Bytes out;
+    for (size_t at = 0;; at += step) {
+      const bool last = at + step >= body.size();
+      if (auto verdict = filter.response_body(as_bytes(body.substr(at, step)), last, out)) {
+        got.refusal = verdict->answer.message;
+        break;
+      }
+      if (last) break;
+    }
+    got.body = as_text(out);
+    return got;
+  }
+  std::vector<std::string> told() const {
+    static constexpr std::array kKinds = {"detected", "tokenized",  "redacted",   "denied",
+                                          "restored", "mismatched", "undecodable"};
+    std::vector<std::string> out;
+    for (const Note& note : notes_)
+      out.push_back(std::string(kKinds.at(static_cast<size_t>(note.kind))) + " " + note.name + " " +
+                    std::string(note.place) + " " + std::to_string(note.count));
+    return out;
+  }
+
+  protect::Vault::Time now_{};
+  std::vector<Note> notes_;
+  std::unique_ptr<PiiSource> source_;
+  uint64_t index_ = 0;
+};
+
+TEST_F(Pii, NothingIsDoneWhereNothingIsAsked) {
+  make("disabled");
+  EXPECT_EQ(begin(), nullptr);
+}
+
+TEST_F(Pii, TokensLeaveAndValuesComeBack) {
+  make("tokenize");
+  const auto filter = begin();
+  const Sent sent = send(*filter,
+                         request("/users/jane.doe%40example.com?mail=jane.doe@example.com&x=1",
+                                 {{"Content-Type", "application/json"},
+                                  {"X-User", std::string(kMail)},
+                                  {"Authorization", "Bearer sk-abc"}}),
+                         R"({"to":"jane.doe\u0040example.com","card":"4111 1111 1111 1111"})");
+  EXPECT_EQ(sent.use, BodyUse::Rewrite);
+  for (const std::string& text : {sent.head.target, sent.head.headers[1].value, sent.body})
+    EXPECT_THAT(text, Not(HasSubstr("jane"))) << text;
+  EXPECT_THAT(sent.body, Not(HasSubstr("4111")));
+  // One value has one token in all places.
+  const std::string token = sent.head.headers[1].value;
+  EXPECT_THAT(token, HasSubstr("@pii.invalid"));
+  EXPECT_THAT(sent.body, HasSubstr("{\"to\":\"" + token + "\""));
+  EXPECT_THAT(sent.head.target, HasSubstr("?mail=" + token + "&x=1"));
+  EXPECT_EQ(sent.head.headers[2].value, "Bearer sk-abc");
+
+  const Got got =
+      receive(*filter, response({{"Content-Type", "application/json"}, {"X-Seen", token}}),
+              "{\"seen\":\"" + token + "\"}");
+  EXPECT_EQ(got.head.headers[1].value, kMail);
+  EXPECT_EQ(got.body, "{\"seen\":\"jane.doe@example.com\"}");
+  filter->ended(true);
+  EXPECT_THAT(told(),
+              ElementsAre("tokenized card body 1", "tokenized email body 1",
+                          "tokenized email header 1", "tokenized email path 1",
+                          "tokenized email query 1", "restored  body 1", "restored  header 1"));
+}
+
+TEST_F(Pii, EachExchangeHasTokensOfItsOwn) {
+  make("tokenize");
+  const auto first = begin();
+  const auto second = begin();
+  const std::string one = send(*first, request("/"), kMail).body;
+  const std::string two = send(*second, request("/"), kMail).body;
+  EXPECT_NE(one, two);
+  const Got got = receive(*second, response(), one + " " + two);
+  EXPECT_EQ(got.body, one + " " + std::string(kMail));
+  second->ended(true);
+  EXPECT_EQ(told().back(), "mismatched unknown body 1");
+}
+
+TEST_F(Pii, ExchangesOfOneWindowShareTheirs) {
+  proto::PiiConfig config;
+  config.mode = "tokenize";
+  config.token_window_ms = 1000;
+  make(config);
+  const std::string one = send(*begin(), request("/"), kMail).body;
+  now_ += std::chrono::milliseconds(900);
+  EXPECT_EQ(send(*begin(), request("/"), kMail).body, one);
+  now_ += std::chrono::milliseconds(1100);
+  EXPECT_NE(send(*begin(), request("/"), kMail).body, one);
+}
+
+TEST_F(Pii, LateAndSecondTokensStayTokens) {
+  proto::PiiConfig config;
+  config.mode = "tokenize";
+  config.token_lifetime_ms = 1000;
+  config.token_once = true;
+  make(config);
+  const auto filter = begin();
+  const std::string token = send(*filter, request("/"), kMail).body;
+  EXPECT_EQ(receive(*filter, response(), token + " " + token).body,
+            std::string(kMail) + " " + token);
+  const auto late = begin();
+  const std::string other = send(*late, request("/"), kMail).body;
+  now_ += std::chrono::milliseconds(1001);
+  EXPECT_EQ(receive(*late, response(), other).body, other);
+}
+
+TEST_F(Pii, MismatchesAreKeptRedactedOrRefused) {
+  for (const std::string on_mismatch : {"keep", "redact", "deny"}) {
+    proto::PiiConfig config;
+    config.mode = "tokenize";
+    config.on_mismatch = on_mismatch;
+    make(config);
+    const auto filter = begin();
+    std::string token = send(*filter, request("/"), kMail).body;
+    token = token.substr(0, 20);
+    const Got got = receive(*filter, response(), "a " + token + " b");
+    const std::string text = got.refusal.empty() ? got.body : got.refusal;
+    EXPECT_THAT(text, HasSubstr(on_mismatch == "keep"     ? "a " + token + " b"
+                                : on_mismatch == "redact" ? "a [redacted] b"
+                                                          : "was changed"));
+    filter->ended(true);
+    EXPECT_EQ(told().back(), "mismatched truncated body 1");
+  }
+}
+
+TEST_F(Pii, OtherModesDetectRedactAndRefuse) {
+  make("detect");
+  auto filter = begin();
+  Sent sent = send(*filter, request("/"), kMail);
+  EXPECT_EQ(sent.use, BodyUse::Read);
+  make("redact");
+  filter = begin();
+  EXPECT_EQ(send(*filter, request("/?a=jane.doe@example.com"), "to " + std::string(kMail)).body,
+            "to [redacted]");
+  make("refuse");
+  filter = begin();
+  sent = send(*filter, request("/"), "to " + std::string(kMail));
+  EXPECT_EQ(sent.refusal,
+            "personal_data: the request holds personal data (email) in its body, which may not "
+            "leave for api.example");
+  sent = send(*begin(), request("/?mail=jane.doe@example.com"), "");
+  EXPECT_THAT(sent.refusal, HasSubstr("in its query"));
+  EXPECT_THAT(told(),
+              ElementsAre("detected email body 1", "redacted email body 1",
+                          "redacted email query 1", "denied email body 1", "denied email query 1"));
+}
+
+TEST_F(Pii, CodingsAreTakenOffAndPutBack) {
+  make("tokenize");
+  for (const http::Coding coding :
+       {http::Coding::Gzip, http::Coding::Deflate, http::Coding::Brotli, http::Coding::Zstd}) {
+    const std::string name(http::coding_name(coding));
+    for (const size_t step : {size_t{1}, size_t{1} << 20}) {
+      const auto filter = begin();
+      const Sent sent = send(*filter, request("/", {{"Content-Encoding", name}}),
+                             encoded(coding, "to " + std::string(kMail) + "."), step);
+      const std::string text = decoded(coding, sent.body);
+      EXPECT_THAT(text, HasSubstr("@pii.invalid"));
+      const Got got =
+          receive(*filter, response({{"Content-Encoding", name}}), encoded(coding, text), step);
+      EXPECT_EQ(decoded(coding, got.body), "to " + std::string(kMail) + ".");
+    }
+  }
+}
+
+TEST_F(Pii, WhatCannotBeDecodedIsRefusedOrPasses) {
+  const std::vector<http::Headers> opaque = {
+      {{"Content-Encoding", "compress"}},
+      {{"Content-Type", "image/png"}},
+      {{"Content-Type", "nonsense"}},
+      {{"Content-Type", "text/plain"}, {"Content-Type", "image/png"}},
+      {{"Content-Type", "text/plain; charset=utf-7"}},
+      {{"Upgrade", "websocket"}, {"Connection", "Upgrade"}},
+  };
+  make("tokenize");
+  for (const http::Headers& headers : opaque)
+    EXPECT_THAT(send(*begin(), request("/", headers), "x").refusal, HasSubstr("unreadable: "));
+  EXPECT_THAT(
+      send(*begin(), request("/", {{"Content-Type", "application/json"}}), "{\"a\":\"").refusal,
+      HasSubstr("unreadable"));
+  EXPECT_THAT(send(*begin(), request("/", {{"Content-Encoding", "gzip"}}), "no gzip").refusal,
+              HasSubstr("its gzip data is damaged"));
+  EXPECT_THAT(send(*begin(), request("/", {{"Content-Encoding", "gzip"}}),
+                   encoded(http::Coding::Gzip, "text").substr(0, 15))
+                  .refusal,
+              HasSubstr("too early"));
+  EXPECT_EQ(notes_.size(), 9U);
+  proto::PiiConfig config;
+  config.mode = "tokenize";
+  config.on_undecodable = "allow";
+  make(config);
+  for (size_t i = 0; i + 1 < opaque.size(); ++i)
+    EXPECT_EQ(send(*begin(), request("/", opaque[i]), "jane.doe@example.com").body,
+              "jane.doe@example.com");
+}
+
+TEST_F(Pii, TheAnswerComesInACodingThatIsKnown) {
+  make("tokenize");
+  const Sent sent = send(*begin(), request("/", {{"Accept-Encoding", "gzip, dcz, br"}}, 0), "");
+  EXPECT_EQ(sent.head.headers[0].value, "gzip, br");
+}
+
+TEST_F(Pii, CredentialsAreNotWhatItLooksForWhereTheyBelong) {
+  make("refuse");
+  const Sent sent = send(*begin(),
+                         request("/", {{"Authorization",
+                                        "Bearer eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0."
+                                        "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"},
+                                       {"User-Agent", "curl/7.88.1"}}),
+                         "plain");
+  EXPECT_EQ(sent.refusal, "");
+  EXPECT_THAT(send(*begin(),
+                   request("/", {{"X-Note",
+                                  "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0."
+                                  "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"}}),
+                   "")
+                  .refusal,
+              HasSubstr("(jwt) in its header"));
+}
+
+TEST_F(Pii, ValuesThatCannotStandInAFieldAreNotPutThere) {
+  make("tokenize");
+  const auto filter = begin();
+  const std::string pem =
+      "-----BEGIN PRIVATE KEY-----\n" +
+      std::string(
+          "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\n"
+          "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\n") +
+      "-----END PRIVATE KEY-----";
+  const std::string token = send(*filter, request("/"), pem).body;
+  EXPECT_THAT(token, HasSubstr("mvmpii"));
+  const Got got = receive(*filter, response({{"X-Key", token}}), token);
+  EXPECT_EQ(got.head.headers[0].value, token);
+  EXPECT_EQ(got.body, pem);
+}
+
+TEST_F(Pii, BinaryAnswersPassUnread) {
+  make("tokenize");
+  const auto filter = begin();
+  const std::string token = send(*filter, request("/"), kMail).body;
+  EXPECT_EQ(receive(*filter, response({{"Content-Type", "image/png"}}), token).body, token);
+}
+
+TEST_F(Pii, EventStreamsAreRestoredAsTheyCome) {
+  make("tokenize");
+  const auto filter = begin();
+  const std::string token = send(*filter, request("/"), kMail).body;
+  BodyUse use = BodyUse::Ignore;
+  http::ResponseHead head = response({{"Content-Type", "text/event-stream; charset=utf-8"}});
+  ASSERT_FALSE(filter->response_head(head, use));
+  const auto feed = [&](const std::string& text, bool last = false) {
+    Bytes out;
+    EXPECT_FALSE(filter->response_body(as_bytes(text), last, out));
+    return std::string(as_text(out));
+  };
+  const auto event = [](const std::string& text) { return "data: {\"t\":\"" + text + "\"}\n\n"; };
+  EXPECT_EQ(feed(event("hello ")), event("hello "));
+  EXPECT_EQ(feed(event("to " + token.substr(0, 10))), "");
+  EXPECT_EQ(feed(event(token.substr(10) + ", ok")),
+            event("to " + std::string(kMail)) + event(", ok"));
+  EXPECT_EQ(feed("data: [DONE]\n\n", true), "data: [DONE]\n\n");
+}
+
+}
+}
