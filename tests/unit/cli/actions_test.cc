@@ -100,6 +100,16 @@ class FakeDaemon final : public api::Service {
     image_list.push_back(image);
     return image;
   }
+  api::Image capture_image(const api::CaptureRequest& request, const api::ProgressSink&) override {
+    calls.push_back("capture_image " + request.sandbox + " " + request.name);
+    return {};
+  }
+  api::Image adopt_image(const api::AdoptRequest& request) override {
+    calls.push_back("adopt_image " + request.name);
+    if (!adopted) throw Error(Kind::NotFound, "there is no image of this work");
+    return *adopted;
+  }
+  std::optional<api::Image> adopted;
   api::Image tag_image(const std::string& reference, const api::TagRequest& request) override {
     calls.push_back("tag_image " + reference + " " + request.name);
     return {};
