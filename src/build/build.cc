@@ -151,7 +151,15 @@ class Build {
     agent::make_directory(*connection_, {{"", kPlace}, 0755, true, ""});
     agent::make_directory(*connection_, {{"", kRoots}, 0755, true, ""});
     if (source_) put(*source_, kFlakePlace);
+    if (source_ && !source_->subdirectory.empty()) make_repository();
     for (size_t i = 0; i < inputs_.size(); ++i) put(inputs_[i], kInputs + std::to_string(i));
+  }
+
+  // Nix before 2.9 knows of flakes below the top only in git repositories. What is in this one is
+  // staged and not committed: a flake below the top has no self.rev.
+  void make_repository() const {
+    must({"git", "-C", kFlakePlace, "init", "--quiet"}, kMaxAnswer);
+    must({"git", "-C", kFlakePlace, "add", "--all", "--force", "."}, kMaxAnswer);
   }
 
   void forget_sources() const {
@@ -166,14 +174,10 @@ class Build {
 
   std::string reference(bool with_revision) const {
     if (!source_) return request_.flake.remote;
+    if (!source_->subdirectory.empty())
+      return std::string("git+file://") + kFlakePlace + "?dir=" + escaped(source_->subdirectory);
     std::string text = std::string("path:") + kFlakePlace;
-    char separator = '?';
-    if (!source_->subdirectory.empty()) {
-      text += "?dir=" + escaped(source_->subdirectory);
-      separator = '&';
-    }
-    if (with_revision && !source_->revision.empty())
-      text += separator + ("rev=" + source_->revision);
+    if (with_revision && !source_->revision.empty()) text += "?rev=" + source_->revision;
     return text;
   }
 
@@ -266,8 +270,8 @@ class Build {
 
   // From its first "error:" on, with the places of the flake's own files as they are called here.
   std::string readable(const std::string& said) const {
-    size_t begin = said.rfind("\nerror:");
-    begin = begin == said.npos ? (said.starts_with("error:") ? 0 : said.npos) : begin + 1;
+    size_t begin = said.starts_with("error:") ? 0 : said.find("\nerror:");
+    if (begin != said.npos && begin != 0) ++begin;
     std::string text = begin == said.npos ? said : said.substr(begin);
     if (text.size() > kMaxShown) text.erase(0, text.size() - kMaxShown);
     if (source_) {
@@ -281,17 +285,15 @@ class Build {
     return text;
   }
 
-  // Where Nix has put the flake's files; empty when it cannot say.
+  // Where Nix has put the flake's files: their place in the store says what they are, so putting
+  // them there again tells. Empty when that cannot be.
   std::string copy_in_store() const {
     try {
-      const Said said = ask(
-          {"nix", "flake", "prefetch", "--json", "--offline", std::string("path:") + kFlakePlace},
-          kMaxAnswer, Aloud::No);
-      if (!fine(said)) return "";
-      const size_t at = said.out.find("/nix/store/");
-      if (at == said.out.npos) return "";
-      const std::string path = said.out.substr(at, said.out.find('"', at) - at);
-      return is_store_path(path) ? path : "";
+      clear(std::string(kFlakePlace) + "/.git");
+      const Said said =
+          ask({"nix", "store", "add-path", "--name", "source", kFlakePlace}, kMaxAnswer, Aloud::No);
+      const std::string path = said.out.substr(0, said.out.find('\n'));
+      return fine(said) && is_store_path(path) ? path : "";
     } catch (const Error&) {
       return "";  // the message is less pretty
     }
@@ -363,7 +365,8 @@ class Build {
 
   GuestImage read_guest(const std::string& built) const {
     const std::string file = built + "/image.json";
-    if (!is_there(file))
+    const auto what = agent::stat_file(*connection_, {{"", built}, false});
+    if (what.type != proto::FileType::Directory || !is_there(file))
       throw BuildFailed(
           shown() + ": what it makes is no guest (" + built + " has no image.json)",
           "make one of it: mvm.lib.mkGuest { name = …; packages = [ … ]; } (docs/build.md)", "");

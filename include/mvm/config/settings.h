@@ -16,6 +16,8 @@ namespace mvm::config {
 struct Settings {
   std::optional<std::string> name;
   std::optional<std::string> image;
+  std::optional<std::string> flake;
+  std::optional<std::string> flake_profile;
   std::optional<std::string> kernel;
   std::optional<std::string> workdir;
   std::optional<std::string> user;
@@ -47,6 +49,14 @@ struct Settings {
   std::vector<std::string> allow_endpoints;
   std::vector<std::string> resolvers;
   std::vector<proto::NetworkRoute> routes;
+  // The builder, where flakes are built.
+  std::optional<std::string> builder_image;
+  std::optional<uint64_t> builder_cpus;    // 0: as many as the host has
+  std::optional<uint64_t> builder_memory;  // bytes
+  std::optional<uint64_t> builder_disk;    // bytes
+  std::optional<std::string> builder_network;
+  std::vector<std::string> builder_allow_hosts;
+  std::optional<uint64_t> build_timeout_ms;  // 0: none
   std::map<std::string, std::string> env;
   std::map<std::string, std::string> labels;
   bool operator==(const Settings&) const = default;

@@ -336,6 +336,10 @@ TEST_F(ServerTest, ErrorsArriveAsTheyWereThrown) {
             "conflict|taken exists already|mvm rm taken");
   EXPECT_EQ(told([&] { calls->create({.name = "bug", .image = "b"}); }), "internal|a bug|");
   EXPECT_EQ(told([&] { calls->remove("web", false); }), "conflict|web runs|");
+  CaptureRequest capture{"box", {"tar"}, "web", "/flake", "flake:1"};
+  EXPECT_EQ(calls->capture_image(capture, {}).source, "box flake:1");
+  EXPECT_EQ(calls->adopt_image({"flake:known", "web"}).name, "web");
+  EXPECT_EQ(told([&] { calls->adopt_image({"flake:other", "web"}); }), "not_found|no such work|");
   EXPECT_EQ(told([&] { calls->import_image({"/x", "early"}, {}); }), "not_found|no such file|");
   EXPECT_EQ(told([&] { calls->import_image({"/x", "late"}, {}); }),
             "exhausted|disk full|make room");

@@ -61,7 +61,8 @@ NativeBuilder::NativeBuilder(const std::string& base, std::optional<uint64_t> sm
   // Inside the namespaces there is one user, and no right to shut a build in once more.
   sys::make_directories(work_ + "/upper/etc/nix", 0755);
   sys::make_directories(work_ + "/upper/agent", 0755);
-  const std::string conf = "sandbox = false\nbuild-users-group =\n";
+  const std::string conf =
+      "experimental-features = nix-command flakes\nsandbox = false\nbuild-users-group =\n";
   sys::write_file_atomic(work_ + "/upper/etc/nix/nix.conf", as_bytes(conf), 0644);
   // With what a sanitizer's build of it needs.
   run_program({"sh", "-euc",
