@@ -55,49 +55,64 @@ struct Said {
   std::string err;
 };
 
-// One question to git. What a repository's configuration could have it run is switched off.
-Said ask_git(const std::string& directory, std::vector<std::string> words) {
-  const auto program = git_program();
-  if (!program)
-    throw Error(Kind::Unavailable, printable(directory) +
-                                       " is in a git repository, and there is no git here to say "
-                                       "which files belong to it; install git");
-  sys::SpawnOptions options;
-  options.argv = {*program,  "-C",
-                  directory, "--no-optional-locks",
-                  "-c",      "core.fsmonitor=false",
-                  "-c",      "core.quotePath=false",
-                  "-c",      "core.hooksPath=/dev/null"};
-  for (std::string& word : words) options.argv.push_back(std::move(word));
-  for (const char* name : {"HOME", "PATH", "XDG_CONFIG_HOME"})
-    if (const char* value = std::getenv(name))
-      options.env.push_back(std::string(name) + "=" + value);
-  options.env.emplace_back("LC_ALL=C");
-  const sys::Fd out = sys::memory_file("git-out", 0);
-  const sys::Fd err = sys::memory_file("git-err", 0);
-  const sys::Fd nothing = sys::open_file("/dev/null", O_RDONLY);
-  options.fds = {{nothing.get(), 0}, {out.get(), 1}, {err.get(), 2}};
-  options.die_with_parent = true;
-  Said said;
-  said.status = *sys::spawn(options).wait();
-  const auto text = [](int fd, size_t limit) {
-    const uint64_t size = sys::file_size(fd);
+// One question to git, under way: several are asked at once. What a repository's configuration
+// could have it run is switched off.
+class Question {
+ public:
+  Question(const std::string& directory, std::vector<std::string> words)
+      : out_(sys::memory_file("git-out", 0)), err_(sys::memory_file("git-err", 0)) {
+    const auto program = git_program();
+    if (!program)
+      throw Error(Kind::Unavailable, printable(directory) +
+                                         " is in a git repository, and there is no git here to say "
+                                         "which files belong to it; install git");
+    sys::SpawnOptions options;
+    options.argv = {*program,  "-C",
+                    directory, "--no-optional-locks",
+                    "-c",      "core.fsmonitor=false",
+                    "-c",      "core.quotePath=false",
+                    "-c",      "core.hooksPath=/dev/null"};
+    for (std::string& word : words) options.argv.push_back(std::move(word));
+    for (const char* name : {"HOME", "PATH", "XDG_CONFIG_HOME"})
+      if (const char* value = std::getenv(name))
+        options.env.push_back(std::string(name) + "=" + value);
+    options.env.emplace_back("LC_ALL=C");
+    const sys::Fd nothing = sys::open_file("/dev/null", O_RDONLY);
+    options.fds = {{nothing.get(), 0}, {out_.get(), 1}, {err_.get(), 2}};
+    options.die_with_parent = true;
+    child_ = sys::spawn(options);
+  }
+  ~Question() {
+    if (child_) child_.wait();
+  }
+  Question(const Question&) = delete;
+  Question& operator=(const Question&) = delete;
+
+  Said answer() {
+    Said said;
+    said.status = *child_.wait();
+    child_ = {};
+    said.out = text_of(out_, kMaxTracked);
+    said.err = text_of(err_, kMaxComplaint);
+    return said;
+  }
+
+ private:
+  static constexpr size_t kMaxComplaint = 64 * 1024;
+
+  static std::string text_of(const sys::Fd& file, size_t limit) {
+    const uint64_t size = sys::file_size(file.get());
     if (size > limit) throw Error(Kind::Exhausted, "git says more than " + format_size(limit));
-    std::string read(static_cast<size_t>(size), '\0');
-    size_t done = 0;
-    while (done < read.size()) {
-      const auto rest = std::as_writable_bytes(std::span(read)).subspan(done);
-      const size_t got = sys::pread_some(fd, rest, done);
-      if (got == 0) break;
-      done += got;
-    }
-    read.resize(done);
-    return read;
-  };
-  said.out = text(out.get(), kMaxTracked);
-  said.err = text(err.get(), 64 * 1024);
-  return said;
-}
+    std::string text(static_cast<size_t>(size), '\0');
+    if (!sys::pread_exact(file.get(), std::as_writable_bytes(std::span(text)), 0))
+      throw Error(Kind::Internal, "what git said is gone");
+    return text;
+  }
+
+  sys::Fd out_;
+  sys::Fd err_;
+  sys::Child child_;
+};
 
 bool fine(const Said& said) { return said.status == sys::ExitStatus{}; }
 
@@ -122,25 +137,22 @@ std::optional<std::string> repository_above(std::string directory) {
   }
 }
 
-void read_tracked(Source& source) {
+void take_tracked(Source& source, std::string_view listed) {
   // "MODE OBJECT STAGE<tab>PATH": links to other repositories (submodules) have no content here.
-  const std::string listed = must(ask_git(source.root, {"ls-files", "-z", "--stage"}), source.root);
   for (const std::string_view entry : split(listed, '\0')) {
     const size_t tab = entry.find('\t');
     if (tab == entry.npos || entry.starts_with("160000 ")) continue;
-    source.tracked.emplace(entry.substr(tab + 1));
+    source.tracked.emplace_hint(source.tracked.end(), entry.substr(tab + 1));
   }
 }
 
-void read_head(Source& source) {
-  const Said head = ask_git(source.root, {"log", "-1", "--no-show-signature", "--format=%H %ct"});
+void take_head(Source& source, const Said& head, const Said& changes) {
   if (!fine(head)) return;  // nothing was committed yet
   const std::string text = line_of(head.out);
   const size_t blank = text.find(' ');
   if (blank == text.npos) return;
   source.time =
       static_cast<int64_t>(parse_u64(std::string_view(text).substr(blank + 1)).value_or(0));
-  const Said changes = ask_git(source.root, {"status", "--porcelain", "--untracked-files=no"});
   if (fine(changes) && changes.out.empty()) source.revision = text.substr(0, blank);
 }
 
@@ -148,8 +160,11 @@ Source git_source(std::string root) {
   Source source;
   source.root = std::move(root);
   source.git = true;
-  read_tracked(source);
-  read_head(source);
+  Question changes(source.root, {"status", "--porcelain", "--untracked-files=no"});
+  Question listed(source.root, {"ls-files", "-z", "--stage"});
+  Question head(source.root, {"log", "-1", "--no-show-signature", "--format=%H %ct"});
+  take_tracked(source, must(listed.answer(), source.root));
+  take_head(source, head.answer(), changes.answer());
   return source;
 }
 
@@ -252,7 +267,8 @@ crypto::Digest digest_of(const Source& source) {
 
 void track(const Source& source, const std::string& path) {
   if (!source.git) return;
-  must(ask_git(source.root, {"add", "--intent-to-add", "--force", "--", path}), source.root);
+  Question added(source.root, {"add", "--intent-to-add", "--force", "--", path});
+  must(added.answer(), source.root);
 }
 
 }

@@ -14,7 +14,7 @@ namespace mvm::build {
 
 static std::vector<std::string> environment() {
   std::vector<std::string> env;
-  for (const char* name : {"PATH", "HOME", "XDG_CACHE_HOME"})
+  for (const char* name : {"PATH", "HOME", "XDG_CACHE_HOME", "MVM_DATA_DIR", "MVM_RUNTIME_DIR"})
     if (const char* value = std::getenv(name)) env.push_back(std::string(name) + "=" + value);
   return env;
 }
@@ -28,9 +28,11 @@ std::string run_program(std::vector<std::string> argv, const std::string& direct
   const sys::Fd out = sys::memory_file("out", 0);
   options.fds = {{0, 0}, {out.get(), 1}, {2, 2}};
   const auto status = sys::spawn(options).wait();
-  EXPECT_EQ(*status, sys::ExitStatus{}) << options.argv[1] << ": " << status->text();
+  if (*status != sys::ExitStatus{})
+    throw Error(Kind::Unavailable, options.argv.back() + ": " + status->text());
   std::string text(sys::file_size(out.get()), '\0');
-  EXPECT_TRUE(sys::pread_exact(out.get(), std::as_writable_bytes(std::span(text)), 0));
+  if (!sys::pread_exact(out.get(), std::as_writable_bytes(std::span(text)), 0))
+    throw Error(Kind::Internal, "its output is gone");
   return text;
 }
 

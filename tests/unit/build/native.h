@@ -6,8 +6,6 @@
 #include <optional>
 #include <string>
 
-#include <gtest/gtest.h>
-
 #include "mvm/build/build.h"
 #include "mvm/store/images.h"
 #include "mvm/store/paths.h"
@@ -49,7 +47,7 @@ class NativeBuilder : public Builder {
 const std::string& stand_in_folder();
 const std::string& builder_root();
 
-// Runs a program to its end; a test failure where it fails. What it prints is returned.
+// Runs a program to its end; throws where it fails. What it prints is returned.
 std::string run_program(std::vector<std::string> argv, const std::string& directory = "/");
 
 }

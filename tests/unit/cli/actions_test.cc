@@ -587,6 +587,76 @@ TEST_F(Actions, PolicyExplainRefusesWhatIsNoRequest) {
   EXPECT_THAT(failure({"policy", "explain", "a b"}), HasSubstr("neither a host name nor"));
 }
 
+// ---- flakes that were built before: the builder is not asked for
+
+class BuiltBefore : public Actions {
+ protected:
+  BuiltBefore() {
+    write("flake.nix", "{ }");
+    api::Image builder;
+    builder.name = "mvm-builder";
+    builder.digest = "b";
+    daemon.image_list.push_back(builder);
+    daemon.adopted.emplace();
+    daemon.adopted->digest = "0123456789abcdef";
+    daemon.adopted->size = uint64_t{3} << 20;
+  }
+};
+
+TEST_F(BuiltBefore, BuildSaysThatNothingHasChanged) {
+  EXPECT_EQ(run({"build", "--name", "web"}), 0);
+  EXPECT_THAT(out, testing::MatchesRegex(
+                       "image web: nothing has changed, 0123456789ab \\([0-9]+\\.[0-9] s\\)\n"));
+  EXPECT_THAT(daemon.calls, testing::ElementsAre("adopt_image web"));
+  EXPECT_EQ(run({"build", folder.path(), "--name", "web", "--json"}), 0);
+  EXPECT_THAT(out, HasSubstr("\"unchanged\":true"));
+}
+
+TEST_F(BuiltBefore, BuildNamesTheImageAfterTheManifestTheFolderAndThePackage) {
+  write("mvm.toml", "name = \"agent\"\n");
+  run({"build"});
+  EXPECT_EQ(daemon.calls.back(), "adopt_image agent");
+  write("mvm.toml", "cpus = 1\n");
+  const std::string base = folder.path().substr(folder.path().rfind('/') + 1);
+  run({"build", "--flake", ".#packages.x86_64-linux.web"});
+  EXPECT_EQ(daemon.calls.back(), "adopt_image " + base + "-web");
+  run({"build", "--profile", "job"});
+  EXPECT_EQ(daemon.calls.back(), "adopt_image " + base + "-job");
+  EXPECT_THAT(failure({"build", "--flake", ".#web", "--profile", "job"}), HasSubstr("another"));
+}
+
+TEST_F(BuiltBefore, UpStartsFromWhatTheFlakeMakes) {
+  EXPECT_EQ(run({"up", "web", "--flake", "."}), 0);
+  EXPECT_EQ(daemon.created.front().image, "web");
+  write("mvm.toml", "name = \"box\"\nflake = \".\"\nflake_profile = \"job\"\n");
+  EXPECT_EQ(run({"up"}), 0);
+  EXPECT_EQ(daemon.created.back().image, "box");
+  // What is said last counts; both in one place is a contradiction.
+  EXPECT_EQ(run({"up", "other", "--image", "base"}), 0);
+  EXPECT_EQ(daemon.created.back().image, "base");
+  EXPECT_THAT(failure({"up", "x", "--image", "base", "--flake", "."}), HasSubstr("contradict"));
+  write("mvm.toml", "flake = \".\"\nimage = \"base\"\n");
+  EXPECT_THAT(failure({"up", "x"}), HasSubstr("contradict"));
+}
+
+TEST_F(BuiltBefore, BuildNeedsABuilderImageAndAFlake) {
+  daemon.image_list.clear();
+  EXPECT_THAT(failure({"build"}), HasSubstr("no image 'mvm-builder' for the builder"));
+  EXPECT_THAT(failure({"build", "missing"}), HasSubstr("missing"));
+  EXPECT_THAT(failure({"build", "--override-input", "nixpkgs"}), HasSubstr("INPUT=FOLDER"));
+  EXPECT_THAT(failure({"build", "--quiet", "--verbose"}), HasSubstr("contradict"));
+}
+
+TEST_F(BuiltBefore, TheBuilderIsNotMistakenForAnotherSandbox) {
+  EXPECT_EQ(run({"builder", "status"}), 0);
+  EXPECT_THAT(out, HasSubstr("no builder yet"));
+  EXPECT_EQ(run({"builder", "reset"}), 0);
+  EXPECT_EQ(run({"builder", "gc"}), 0);
+  run({"up", "mvm-builder"});
+  EXPECT_THAT(failure({"builder", "status"}), HasSubstr("is not mvm's builder"));
+  EXPECT_THAT(failure({"builder", "reset"}), HasSubstr("is not mvm's builder"));
+}
+
 TEST(Tame, ShowsControlBytesAndLetsTextPass) {
   EXPECT_EQ(tame("plain\ttext\r\nü\n"), "plain\ttext\r\nü\n");
   EXPECT_EQ(tame("\x1b]52;c;x\x07"), "\\x1b]52;c;x\\x07");
