@@ -131,6 +131,7 @@ api::Sandbox start_builder(Context& context, const config::Settings& settings, b
 
 std::string SandboxBuilder::identity() {
   const std::string image = settings_.builder_image.value_or("");
+  ensure_image(context_, image, quiet_);
   try {
     return context_.service().image(image).digest;
   } catch (const Error& error) {
