@@ -39,7 +39,7 @@ static std::optional<std::string> next_name(DIR* directory, const std::string& s
       if (errno != 0) throw SystemError(errno, "reading " + shown);
       return std::nullopt;
     }
-    const std::string name = found->d_name;
+    std::string name = found->d_name;
     if (name != "." && name != "..") return name;
   }
 }
