@@ -132,8 +132,9 @@ sys::Fd listen_vsock(uint32_t port) {
 
 std::optional<sys::Fd> call_host(uint32_t port) {
   sys::Fd fd = vsock_socket();
-  // The call is answered or refused at once, by the device; the limit is for a host that hangs.
-  timeval limit{1, 0};
+  // The host's processes answer, and those may have to wait for a busy host's processors: as long as
+  // a start may take. One that gives up earlier ends a sandbox that has just been accepted.
+  timeval limit{30, 0};
   ::setsockopt(fd.get(), AF_VSOCK, SO_VM_SOCKETS_CONNECT_TIMEOUT, &limit, sizeof limit);
   const int flags = ::fcntl(fd.get(), F_GETFL);
   ::fcntl(fd.get(), F_SETFL, flags & ~O_NONBLOCK);

@@ -25,12 +25,13 @@ Proxy::Engine::Engine(loop::Loop& loop, net::GuestNetwork network, Settings sett
       pins_(std::move(network.pins)),
       resolver_(loop, resolvers_of(std::move(settings.resolvers))),
       interception_(Interception::for_policy(settings)),
+      filters_(std::move(settings.filters)),
       meter_(settings.limits, counters_),
       dns_({loop, judge_, pins_, resolver_, reporter_, counters_}, std::move(network.dns_udp),
            std::move(network.dns_tcp), settings.limits.queries_per_second),
       refused_({loop, judge_, pins_, reporter_, counters_}, std::move(network.refused)),
       flows_({loop, judge_, pins_, resolver_, reporter_, pipes_, meter_, interception_.get(),
-              counters_},
+              filters_, counters_},
              std::move(network.tcp), settings.limits) {
   pins_.open(judge_.open_ranges());
 }

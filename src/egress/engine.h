@@ -25,6 +25,7 @@ class Proxy::Engine {
   PinTable pins_;
   Resolver resolver_;
   std::unique_ptr<Interception> interception_;
+  std::vector<std::shared_ptr<FilterSource>> filters_;
   PipePool pipes_;
   Meter meter_;
   DnsService dns_;

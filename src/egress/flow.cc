@@ -247,7 +247,7 @@ void Flow::inspect(bool tls) {
   upstream_.reset();
   http_ = std::make_unique<Http1Flow>(
       Http1Flow::Parts{parts_.loop, parts_.judge, parts_.resolver, parts_.reporter, parts_.meter,
-                       parts_.interception},
+                       parts_.interception, parts_.filters},
       id_, std::move(guest_), HttpOrigin{host_, to_, tls, tls ? std::vector<dns::Name>() : names_},
       [this](const Http1Flow::End& how) { inspected(how); });
   http_->start();

@@ -38,6 +38,7 @@ struct FlowParts {
   PipePool& pipes;
   Meter& meter;
   Interception* interception;  // nothing: the policy had no routes when the proxy was made
+  const std::vector<std::shared_ptr<FilterSource>>& filters;
   Counters& counters;
 };
 

@@ -10,6 +10,7 @@ namespace {
 using policy::Reason;
 
 void append_body(Channel& channel, const http::Framing& framing, ByteView body) {
+  if (body.empty()) return;
   if (framing.kind != http::BodyKind::Chunked) return channel.send(body);
   std::string line;
   http::append_chunk_size(line, body.size());
@@ -36,7 +37,8 @@ bool Http1Flow::take_requests() {
   if (stage_ == Stage::Active && request_done_) return false;
   ByteView rest(input_);
   bool moved = false;
-  while (stage_ == Stage::Idle || (stage_ == Stage::Active && !request_done_)) {
+  while (stage_ == Stage::Idle || stage_ == Stage::Collecting ||
+         (stage_ == Stage::Active && !request_done_)) {
     const bool idle = stage_ == Stage::Idle;
     auto event = requests_.next(rest);
     if (event.kind == http::EventKind::More && guest_ended_) event = requests_.end_of_input();
@@ -60,7 +62,7 @@ bool Http1Flow::take_requests() {
     }
     if (event.kind == http::EventKind::Head)
       take_request();
-    else if (!take_body(event))
+    else if (stage_ == Stage::Collecting ? !collect(event) : !take_body(event))
       break;
     if (upstream_ && upstream_->channel.unsent() >= kMaxUnsent) break;
   }
@@ -71,17 +73,15 @@ bool Http1Flow::take_requests() {
 
 void Http1Flow::take_request() {
   request_ = requests_.head();
-  body_sent_ = request_done_ = response_begun_ = until_close_ = false;
+  body_sent_ = request_done_ = response_begun_ = false;
   settle_host(origin_, request_);
   const JudgedRequest judged = judge_request(parts_.judge, origin_, request_);
-  Event event = Judge::describe(EventKind::Http, judged.request, judged.verdict);
-  event.flow = id_;
+  judged_ = Judge::describe(EventKind::Http, judged.request, judged.verdict);
+  judged_.flow = id_;
   if (!judged.verdict.admitted) {
-    parts_.reporter.refuse(std::move(event));
+    parts_.reporter.refuse(judged_);
     return refuse(refusal_of(judged));
   }
-  admitted_ = true;
-  parts_.reporter.tell(event);
   const auto upgrade = http::requested_upgrade(request_);
   if (upgrade == http::Upgrade::Malformed) {
     http::Refusal refusal;
@@ -100,8 +100,63 @@ void Http1Flow::take_request() {
     forwarded.headers.push_back({"Connection", "Upgrade"});
     forwarded.headers.push_back({"Upgrade", "websocket"});
   }
+  if (!filter_request(forwarded)) return;
+  admitted_ = true;
+  parts_.reporter.tell(judged_);
+  if (stage_ == Stage::Collecting) {
+    forwarded_ = std::move(forwarded);
+    return;
+  }
   request_text_.clear();
   http::append_forwarded(request_text_, forwarded);
+  send_request();
+}
+
+// False: refused. Decides how the body goes on: as it comes, in chunks of its own, or collected.
+bool Http1Flow::filter_request(http::RequestHead& forwarded) {
+  sent_framing_ = forwarded.framing;
+  if (parts_.filters.empty()) return true;
+  filters_ = Filters(parts_.filters, {id_, exchanges_++,
+                                      judged_.host.empty() ? judged_.address->text() : judged_.host,
+                                      origin_.to.port, origin_.tls});
+  if (auto refusal = filters_.request_head(forwarded)) {
+    refuse(std::move(*refusal));
+    return false;
+  }
+  if (filters_.request_use() != BodyUse::Rewrite || sent_framing_.kind == http::BodyKind::None)
+    return true;
+  if (sent_framing_.kind == http::BodyKind::Length && sent_framing_.length <= kMaxCollected) {
+    stage_ = Stage::Collecting;
+    collected_.clear();
+    // Who waits for a word from upstream would wait for ever.
+    if (http::expectation(request_) == http::Expectation::Continue && request_.minor > 0)
+      guest_.send(http::kContinue);
+    std::erase_if(forwarded.headers,
+                  [](const http::Header& h) { return http::same_name(h.name, "Expect"); });
+    return true;
+  }
+  sent_framing_ = forwarded.framing = {http::BodyKind::Chunked, 0};
+  return true;
+}
+
+bool Http1Flow::collect(const http::Event& event) {
+  const bool last = event.kind == http::EventKind::End;
+  if (auto refusal = filters_.request_body(last ? ByteView() : event.body, last, collected_)) {
+    refuse(std::move(*refusal));
+    return false;
+  }
+  if (!last) return true;
+  request_done_ = true;
+  sent_framing_ = forwarded_.framing = {http::BodyKind::Length, collected_.size()};
+  request_text_.clear();
+  http::append_forwarded(request_text_, forwarded_);
+  request_text_ += as_text(collected_);
+  collected_ = {};
+  send_request();
+  return false;
+}
+
+void Http1Flow::send_request() {
   if (!upstream_ || upstream_->ended) return connect();
   upstream_->reused = true;
   upstream_->answered = false;
@@ -112,12 +167,19 @@ void Http1Flow::take_request() {
 
 bool Http1Flow::take_body(const http::Event& event) {
   Channel& to = upstream_->channel;
-  if (event.kind == http::EventKind::Body) {
-    body_sent_ = true;
-    append_body(to, request_.framing, event.body);
-    return true;
-  }
-  append_end(to, request_.framing, requests_.trailers());
+  const bool last = event.kind == http::EventKind::End;
+  const bool filtered =
+      filters_.request_use() != BodyUse::Ignore && request_.framing.kind != http::BodyKind::None;
+  Bytes changed;
+  if (filtered)
+    if (auto refusal = filters_.request_body(last ? ByteView() : event.body, last, changed)) {
+      refuse(std::move(*refusal));
+      return false;
+    }
+  body_sent_ = body_sent_ || !last;
+  append_body(to, sent_framing_, filtered || last ? ByteView(changed) : event.body);
+  if (!last) return true;
+  append_end(to, sent_framing_, requests_.trailers());
   request_done_ = true;
   return false;
 }
@@ -150,12 +212,10 @@ bool Http1Flow::take_response(const http::Event& event) {
       take_head();
       return stage_ == Stage::Active;
     case http::EventKind::Body:
-      append_body(guest_, until_close_ ? http::Framing{} : upstream_->parser.head().framing,
-                  event.body);
-      return true;
+      return take_response_body(event.body, false);
     case http::EventKind::End:
-      if (!until_close_)
-        append_end(guest_, upstream_->parser.head().framing, upstream_->parser.trailers());
+      if (!take_response_body({}, true)) return false;
+      append_end(guest_, given_framing_, upstream_->parser.trailers());
       finish_exchange();
       return false;
     default:
@@ -180,32 +240,51 @@ void Http1Flow::take_upgrade() {
   http::strip_hop_by_hop(forwarded.headers);
   forwarded.headers.push_back({"Connection", "Upgrade"});
   forwarded.headers.push_back({"Upgrade", "websocket"});
+  if (auto refusal = filters_.response_head(forwarded)) return refuse(std::move(*refusal));
   std::string text;
   http::append_forwarded(text, forwarded, request_.method);
   guest_.send(text);
+  filters_.end(true);
   stage_ = Stage::Upgraded;
 }
 
 void Http1Flow::take_head() {
   http::ResponseHead forwarded = upstream_->parser.head();
   if (forwarded.status == 101) return take_upgrade();
-  response_begun_ = true;
   if (!http::keeps_alive(forwarded.minor, forwarded.headers)) upstream_->last = true;
-  // The end of the connection is the one end that a client of HTTP/1.0 knows besides a length.
-  const bool chunked = forwarded.framing.kind == http::BodyKind::Chunked;
-  until_close_ =
-      forwarded.framing.kind == http::BodyKind::UntilClose || (chunked && request_.minor == 0);
-  if (until_close_) forwarded.framing.kind = http::BodyKind::UntilClose;
-  close_after_ = close_after_ || until_close_;
   forwarded.minor = 1;
   http::strip_hop_by_hop(forwarded.headers);
+  if (auto refusal = filters_.response_head(forwarded)) return refuse(std::move(*refusal));
+  http::Framing& framing = forwarded.framing;
+  if (filters_.response_use() == BodyUse::Rewrite && framing.kind == http::BodyKind::Length)
+    framing = {http::BodyKind::Chunked, 0};
+  // The end of the connection is the one end that a client of HTTP/1.0 knows besides a length.
+  if (framing.kind == http::BodyKind::Chunked && request_.minor == 0)
+    framing = {http::BodyKind::UntilClose, 0};
+  given_framing_ = framing;
+  close_after_ = close_after_ || framing.kind == http::BodyKind::UntilClose;
+  response_begun_ = true;
   if (close_after_) forwarded.headers.push_back({"Connection", "close"});
   std::string text;
   http::append_forwarded(text, forwarded, request_.method);
   guest_.send(text);
 }
 
+bool Http1Flow::take_response_body(ByteView body, bool last) {
+  const bool filtered =
+      filters_.response_use() != BodyUse::Ignore && given_framing_.kind != http::BodyKind::None;
+  Bytes changed;
+  if (filtered)
+    if (auto refusal = filters_.response_body(body, last, changed)) {
+      refuse(std::move(*refusal));
+      return false;
+    }
+  append_body(guest_, given_framing_, filtered ? ByteView(changed) : body);
+  return true;
+}
+
 void Http1Flow::finish_exchange() {
+  filters_.end(request_done_);
   // An answer before the whole request: the rest of that is of no use, and nobody reads it.
   const bool over = close_after_ || !request_done_;
   if (upstream_->ended || upstream_->last || over) upstream_.reset();

@@ -63,6 +63,7 @@ bool Http1Flow::step() {
     case Stage::Handshake:
       return handshake() || moved;
     case Stage::Idle:
+    case Stage::Collecting:
     case Stage::Active: {
       moved = take_requests() || moved;
       if (stage_ == Stage::Active) moved = take_responses() || moved;
@@ -175,8 +176,22 @@ void Http1Flow::fail(Reason reason, const std::string& detail) {
   refuse(failure_of(origin_, reason, detail));
 }
 
+void Http1Flow::refuse(FilterRefusal refusal) {
+  judged_.time = std::chrono::system_clock::now();
+  judged_.outcome = policy::Outcome::Deny;
+  judged_.reason = refusal.reason;
+  judged_.audited = false;
+  judged_.rule = std::move(refusal.rule);
+  judged_.detail = std::move(refusal.detail);
+  judged_.suggestion.clear();
+  parts_.reporter.refuse(judged_);
+  if (response_begun_) return end(refusal.reason);
+  refuse(refusal.answer);
+}
+
 void Http1Flow::refuse(const http::Refusal& refusal) {
   deadline_.reset();
+  filters_.end(false);
   guest_.send(http::encode_refusal(refusal, request_.method));
   close_guest();
 }
@@ -201,6 +216,7 @@ void Http1Flow::end(Reason reason, std::string detail) {
   const bool clean = stage_ == Stage::Closing && guest_.unsent() == 0;
   const bool told_by_tls = stage_ == Stage::Handshake && guest_.unsent() == 0;
   stage_ = Stage::Ended;
+  filters_.end(false);
   guest_watch_.reset();
   deadline_.reset();
   refill_.reset();

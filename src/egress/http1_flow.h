@@ -8,6 +8,10 @@
 // Upstream is connected to when the first admitted request is there, and kept for the next ones. A
 // refused request is answered and ends the connection. After a WebSocket handshake that both sides
 // agree on, bytes are passed on unread.
+//
+// Filters (Settings::filters) see each exchange. Where they rewrite a request's body, one that is
+// known to be small is collected whole before it leaves, with its new length; others are sent in
+// chunks.
 
 #include <functional>
 #include <memory>
@@ -17,6 +21,7 @@
 
 #include "channel.h"
 #include "connector.h"
+#include "filters.h"
 #include "http_judge.h"
 #include "interception.h"
 #include "meter.h"
@@ -26,7 +31,8 @@ namespace mvm::egress {
 
 class Http1Flow {
  public:
-  static constexpr size_t kMaxUnsent = 256 * 1024;  // to one side, before the other is read on
+  static constexpr size_t kMaxUnsent = 256 * 1024;     // to one side, before the other is read on
+  static constexpr size_t kMaxCollected = 256 * 1024;  // of a request's body, as it came
   static constexpr std::chrono::seconds kHandshakePatience{15};
   static constexpr std::string_view kHttp1 = "http/1.1";  // in ALPN
 
@@ -37,6 +43,7 @@ class Http1Flow {
     Reporter& reporter;
     Meter& meter;
     Interception* interception;
+    const std::vector<std::shared_ptr<FilterSource>>& filters;
   };
   struct End {
     policy::Reason reason = policy::Reason::Allowed;
@@ -60,6 +67,7 @@ class Http1Flow {
   enum class Stage : uint8_t {
     Handshake,   // TLS with the guest
     Idle,        // no request yet
+    Collecting,  // one is judged, and its body wanted whole
     Connecting,  // one is judged, and upstream not there yet
     Active,      // it is on its way
     Upgraded,
@@ -87,12 +95,16 @@ class Http1Flow {
   bool handshake();
   bool take_requests();
   void take_request();
+  bool filter_request(http::RequestHead& forwarded);
+  void send_request();
   bool take_body(const http::Event& event);
+  bool collect(const http::Event& event);
   bool take_responses();
   bool take_response(const http::Event& event);
   void take_interim();
   void take_upgrade();
   void take_head();
+  bool take_response_body(ByteView body, bool last);
   void finish_exchange();
   bool relay_upgraded();
 
@@ -101,6 +113,7 @@ class Http1Flow {
   bool check_upstream();  // its handshake; false: failed
   void upstream_lost(Channel::State state);
   void refuse(const http::Refusal& refusal);
+  void refuse(FilterRefusal refusal);
   void close_guest();
   void fail(policy::Reason reason, const std::string& detail);
   void end(policy::Reason reason = policy::Reason::Allowed, std::string detail = {});
@@ -125,13 +138,19 @@ class Http1Flow {
 
   // The exchange under way.
   http::RequestHead request_;  // as it came; its body's framing and the handshake's key are in it
-  std::string request_text_;   // its head, as it goes upstream
+  Event judged_;               // how it was
+  Filters filters_;
+  http::RequestHead forwarded_;  // while its body is collected
+  Bytes collected_;
+  std::string request_text_;    // its head, as it goes upstream, and its body if that was collected
+  http::Framing sent_framing_;  // of its body, towards upstream
+  http::Framing given_framing_;  // of the response's, towards the guest
   bool websocket_ = false;
   bool body_sent_ = false;  // some of its body has left: it cannot be sent again
   bool request_done_ = false;
   bool response_begun_ = false;
   bool close_after_ = false;  // the guest's connection ends with this response
-  bool until_close_ = false;  // the response's end is the connection's
+  uint64_t exchanges_ = 0;
 
   bool admitted_ = false;
   bool throttled_ = false;

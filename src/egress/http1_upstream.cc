@@ -73,7 +73,8 @@ void Http1Flow::upstream_lost(Channel::State state) {
   const bool truncated = tls_failed || state == Channel::State::Failed;
   if (!truncated && up.parser.end_of_input().kind == http::EventKind::End && response_begun_) {
     up.ended = true;
-    return finish_exchange();
+    if (take_response_body({}, true)) finish_exchange();
+    return;
   }
   fail(Reason::UpstreamUnreachable, why);
 }

@@ -35,20 +35,50 @@ bool CoalescedWrites::empty() const noexcept {
          __atomic_load_n(&ring->last, __ATOMIC_ACQUIRE);
 }
 
-void CoalescedWrites::drain(const Apply& apply) {
-  if (page_.empty()) return;
+// Entry `index` of the ring. Only we move `first`, and write into entries up to `last`. Indices are
+// the kernel's and its word is good; the bound is so that a mistake is no overrun.
+static kvm_coalesced_mmio* entry_at(std::span<std::byte> page, uint32_t index) {
+  return reinterpret_cast<kvm_coalesced_mmio*>(page.data() + sizeof(RingHeader) +
+                                               index % kEntries * sizeof(kvm_coalesced_mmio));
+}
+
+static CoalescedWrites::Write write_of(const kvm_coalesced_mmio& entry) {
+  CoalescedWrites::Write write{.address = entry.phys_addr,
+                               .length = std::min<size_t>(entry.len, sizeof entry.data)};
+  std::memcpy(write.data.data(), entry.data, sizeof entry.data);
+  return write;
+}
+
+std::optional<CoalescedWrites::Write> CoalescedWrites::front() const noexcept {
+  if (empty()) return std::nullopt;
+  return write_of(*entry_at(page_, ring_in(page_)->first));
+}
+
+void CoalescedWrites::pop() noexcept {
+  if (empty()) return;
   auto* ring = ring_in(page_);
-  // Only we move `first`. Indices are the kernel's and its word is good; the bound is so that a
-  // mistake is no overrun.
-  uint32_t first = ring->first % kEntries;
-  while (first != __atomic_load_n(&ring->last, __ATOMIC_ACQUIRE) % kEntries) {
-    kvm_coalesced_mmio entry{};
-    std::memcpy(&entry, page_.data() + sizeof *ring + first * sizeof entry, sizeof entry);
-    const size_t length = std::min<size_t>(entry.len, sizeof entry.data);
-    apply(entry.phys_addr, std::as_bytes(std::span(entry.data)).first(length));
-    first = (first + 1) % kEntries;
-    __atomic_store_n(&ring->first, first, __ATOMIC_RELEASE);
+  __atomic_store_n(&ring->first, (ring->first + 1) % kEntries, __ATOMIC_RELEASE);
+  skip_taken();
+}
+
+// The kernel writes no entry of length 0: that is one which take() has taken.
+void CoalescedWrites::skip_taken() noexcept {
+  auto* ring = ring_in(page_);
+  while (!empty() && entry_at(page_, ring->first)->len == 0)
+    __atomic_store_n(&ring->first, (ring->first + 1) % kEntries, __ATOMIC_RELEASE);
+}
+
+void CoalescedWrites::take(uint64_t address, const std::function<void(ByteView data)>& apply) {
+  if (empty()) return;
+  auto* ring = ring_in(page_);
+  const uint32_t last = __atomic_load_n(&ring->last, __ATOMIC_ACQUIRE) % kEntries;
+  for (uint32_t index = ring->first % kEntries; index != last; index = (index + 1) % kEntries) {
+    kvm_coalesced_mmio* entry = entry_at(page_, index);
+    if (entry->phys_addr != address || entry->len == 0) continue;
+    apply(write_of(*entry).bytes());
+    entry->len = 0;
   }
+  skip_taken();
 }
 
 }

@@ -122,16 +122,27 @@ void Vm::create_irqchip() {
 }
 
 void Vm::set_memory(const memory::GuestMemory& memory) {
-  uint32_t slot = 0;
   for (const auto& region : memory.regions()) {
     kvm_userspace_memory_region request{};
-    request.slot = slot++;
+    request.slot = memory_slots_++;
     request.guest_phys_addr = region.start.value;
     request.memory_size = region.size;
     request.userspace_addr =
         reinterpret_cast<uint64_t>(region.host);  // the kernel's form of a pointer
     sys::check(::ioctl(fd(), KVM_SET_USER_MEMORY_REGION, &request), "giving memory to the guest");
   }
+}
+
+bool Vm::show_read_only(std::span<const std::byte> bytes, memory::GuestAddress address) {
+  kvm_userspace_memory_region request{};
+  request.slot = memory_slots_;
+  request.flags = KVM_MEM_READONLY;
+  request.guest_phys_addr = address.value;
+  request.memory_size = bytes.size();
+  request.userspace_addr = reinterpret_cast<uint64_t>(bytes.data());
+  if (::ioctl(fd(), KVM_SET_USER_MEMORY_REGION, &request) != 0) return false;
+  ++memory_slots_;
+  return true;
 }
 
 void Vm::add_irqfd(int event_fd, uint32_t gsi) {

@@ -5,14 +5,17 @@
 namespace mvm::monitor {
 
 DeviceSlot::DeviceSlot(const memory::GuestMemory& memory, virtio::Device& device,
-                       memory::GuestAddress address, uint32_t gsi)
-    : address_(address), gsi_(gsi), interrupt_(sys::event_fd()), transport_(memory, device, *this) {
+                       memory::GuestAddress address, uint32_t gsi, std::span<std::byte> page,
+                       KeptWrites* kept_writes)
+    : address_(address),
+      gsi_(gsi),
+      kept_writes_(kept_writes),
+      interrupt_(sys::event_fd()),
+      transport_(memory, device, *this, page) {
   for (size_t i = 0; i < device.queue_sizes().size(); ++i) kicks_.push_back(sys::event_fd());
 }
 
 void DeviceSlot::read(uint64_t offset, std::span<std::byte> data) noexcept {
-  if (!virtio::MmioTransport::needs_lock(offset)) return transport_.read(offset, data);
-  const std::lock_guard lock(mutex_);
   transport_.read(offset, data);
 }
 
@@ -44,6 +47,11 @@ virtio::Progress DeviceSlot::process(uint16_t queue) noexcept {
 std::optional<virtio::QueueFault> DeviceSlot::take_fault() noexcept {
   const std::lock_guard lock(mutex_);
   return transport_.take_fault();
+}
+
+void DeviceSlot::take_acknowledgements() noexcept {
+  if (kept_writes_ == nullptr) return;
+  kept_writes_->take_acknowledgements(address_.value + virtio::mmio::kInterruptAck);
 }
 
 void DeviceSlot::raise_interrupt() noexcept { sys::signal_event(interrupt_.get()); }

@@ -12,13 +12,17 @@
 #include "mvm/sys/fd.h"
 #include "mvm/virtio/mmio.h"
 
+#include "kept_writes.h"
+
 namespace mvm::monitor {
 
 class DeviceSlot : public virtio::Signals {
  public:
-  // Both must outlive the slot. `address` is where its window starts, `gsi` its interrupt line.
+  // All must outlive the slot. `address` is where its window starts, `gsi` its interrupt line,
+  // `page` what the window reads as, `kept_writes` where its InterruptACKs may be waiting.
   DeviceSlot(const memory::GuestMemory& memory, virtio::Device& device,
-             memory::GuestAddress address, uint32_t gsi);
+             memory::GuestAddress address, uint32_t gsi, std::span<std::byte> page = {},
+             KeptWrites* kept_writes = nullptr);
 
   memory::GuestAddress address() const { return address_; }
   uint32_t gsi() const { return gsi_; }
@@ -62,6 +66,7 @@ class DeviceSlot : public virtio::Signals {
 
   void raise_interrupt() noexcept override;
   void kick(uint16_t queue) noexcept override;
+  void take_acknowledgements() noexcept override;
 
  private:
   struct Settle {
@@ -72,6 +77,7 @@ class DeviceSlot : public virtio::Signals {
 
   memory::GuestAddress address_;
   uint32_t gsi_;
+  KeptWrites* kept_writes_;
   sys::Fd interrupt_;
   std::vector<sys::Fd> kicks_;
   Executor executor_;

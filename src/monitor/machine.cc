@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <sys/epoll.h>
+#include <sys/mman.h>
 
 #include "mvm/base/error.h"
 #include "mvm/jail/seccomp.h"
@@ -53,11 +54,21 @@ Machine::Machine(loop::Loop& loop, const proto::MonitorConfig& config, MonitorFd
       vsock_({}, streams_),
       balloon_(loop, memory_,
                [this](const proto::MemoryUse& use) { handlers_.on_memory_use(use); }),
+      register_pages_(sys::Mapping::map(-1, 0, layout::kIoApicPins * virtio::mmio::kWindow,
+                                        PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS)),
       serial_interrupt_(sys::event_fd()),
       serial_([this](ByteView output) { log_.write(output); },
-              [this] { sys::signal_event(serial_interrupt_.get()); }) {
+              [this] { sys::signal_event(serial_interrupt_.get()); }),
+      kept_writes_(
+          [](uint64_t address) {
+            return address % virtio::mmio::kWindow == virtio::mmio::kInterruptAck;
+          },
+          [this](uint64_t address, ByteView data) { write_mmio(address, data); }) {
   vm_.create_irqchip();
   vm_.set_memory(memory_);
+  // Where KVM cannot, the guest's reads of registers are exits. Right behind the memory: KVM waits
+  // for its readers after each change of the slots, and need not wait twice.
+  vm_.show_read_only(register_pages_.bytes(), GuestAddress{layout::kMmioStart});
   vm_stats_fd_ = vm_.stats_fd();
 
   // The order is the guest's: the first disk is /dev/vda.
@@ -93,12 +104,12 @@ Machine::Machine(loop::Loop& loop, const proto::MonitorConfig& config, MonitorFd
   make_vcpus(config, kvm::write_boot_data(memory_, kernel, initrd, config.cmdline, rsdp));
 }
 
-// Registers whose writes can wait for the next exit: those that only prepare what a write of
-// Status, or a read, is about to use, and InterruptACK (MmioTransport::acknowledge expects that).
-// Not Status, whose reset takes effect at once, and not QueueNotify, which is an event of its own.
+// Registers whose writes can wait for the next exit (virtio/mmio.h): those that only prepare what a
+// write of Status is about to use, and InterruptACK. Not what changes how another register reads,
+// and not QueueNotify, which is an event of its own.
 static constexpr std::array<std::pair<uint64_t, uint64_t>, 4> kQuietRegisters{{
-    {virtio::mmio::kDeviceFeaturesSelect, virtio::mmio::kDriverFeaturesSelect + 4},
-    {virtio::mmio::kQueueSelect, virtio::mmio::kQueueReady + 4},
+    {virtio::mmio::kDriverFeatures, virtio::mmio::kDriverFeaturesSelect + 4},
+    {virtio::mmio::kQueueSize, virtio::mmio::kQueueSize + 4},
     {virtio::mmio::kInterruptAck, virtio::mmio::kInterruptAck + 4},
     {virtio::mmio::kQueueDescriptorLow, virtio::mmio::kQueueDeviceHigh + 4},
 }};
@@ -111,8 +122,10 @@ DeviceSlot& Machine::add_device(virtio::Device& device) {
   if (gsi >= layout::kAcpiGsi) ++gsi;
   if (gsi >= layout::kIoApicPins)
     throw Error(Kind::Exhausted, "the machine has no interrupt line left for another device");
-  DeviceSlot& slot =
-      *slots_.emplace_back(std::make_unique<DeviceSlot>(memory_, device, address, gsi));
+  DeviceSlot& slot = *slots_.emplace_back(std::make_unique<DeviceSlot>(
+      memory_, device, address, gsi,
+      register_pages_.bytes().subspan(number * virtio::mmio::kWindow, virtio::mmio::kWindow),
+      &kept_writes_));
   vm_.add_irqfd(slot.irq_fd(), gsi);
   for (uint32_t queue = 0; queue < slot.kick_fds().size(); ++queue)
     vm_.add_ioeventfd(slot.kick_fds()[queue].get(),
@@ -148,7 +161,7 @@ void Machine::make_vcpus(const proto::MonitorConfig& config, const kvm::Vcpu::En
     if (index == 0) thread.vcpu.set_entry(entry);
     thread.stats_fd = thread.vcpu.stats_fd();
   }
-  kept_writes_ = vcpus_.front()->vcpu.coalesced_writes();
+  kept_writes_.attach(vcpus_.front()->vcpu.coalesced_writes());
 }
 
 // ---- running ------------------------------------------------------------------------------------
@@ -177,7 +190,7 @@ void Machine::run_vcpu(VcpuThread& thread) noexcept {
     while (true) {
       const kvm::Exit exit = thread.vcpu.run();
       thread.exits.at(static_cast<size_t>(exit.reason)).fetch_add(1, std::memory_order_relaxed);
-      apply_kept_writes();
+      kept_writes_.apply_all();
       if (!handle_exit(exit)) return;
     }
   } catch (const Error& error) {
@@ -188,13 +201,6 @@ void Machine::run_vcpu(VcpuThread& thread) noexcept {
 DeviceSlot* Machine::slot_at(uint64_t address) noexcept {
   const uint64_t number = (address - layout::kMmioStart) / virtio::mmio::kWindow;
   return address >= layout::kMmioStart && number < slots_.size() ? slots_[number].get() : nullptr;
-}
-
-// What vCPUs wrote before the exit at hand comes before it.
-void Machine::apply_kept_writes() {
-  if (kept_writes_.empty()) return;
-  const std::lock_guard lock(kept_writes_mutex_);
-  kept_writes_.drain([this](uint64_t address, ByteView data) { write_mmio(address, data); });
 }
 
 void Machine::write_mmio(uint64_t address, ByteView data) noexcept {

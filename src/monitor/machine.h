@@ -24,6 +24,7 @@
 #include "mvm/loop/loop.h"
 #include "mvm/memory/guest_memory.h"
 #include "mvm/proto/monitor.h"
+#include "mvm/sys/mapping.h"
 #include "mvm/virtio/console.h"
 
 #include "balloon.h"
@@ -32,6 +33,7 @@
 #include "disk.h"
 #include "entropy.h"
 #include "host_streams.h"
+#include "kept_writes.h"
 #include "nic.h"
 
 namespace mvm::monitor {
@@ -86,7 +88,6 @@ class Machine {
   void run_vcpu(VcpuThread& thread) noexcept;
   ThreadStart confined_to(const char* name, std::vector<jail::Rule> (*rules)());
   void start_disk(Disk& disk);
-  void apply_kept_writes();
   void write_mmio(uint64_t address, ByteView data) noexcept;
   bool handle_exit(const kvm::Exit& exit);
   void port_in(uint16_t port, std::span<std::byte> data, uint32_t size) noexcept;
@@ -114,6 +115,8 @@ class Machine {
   MemoryBalloon balloon_;
   std::vector<std::unique_ptr<Disk>> disks_;
   std::optional<Nic> nic_;
+  // Their registers, which the guest sees itself.
+  sys::Mapping register_pages_;
   std::vector<std::unique_ptr<DeviceSlot>> slots_;
   DeviceSlot* console_slot_ = nullptr;
   std::vector<loop::Watch> watches_;
@@ -121,8 +124,7 @@ class Machine {
   std::mutex serial_mutex_;
   kvm::Serial serial_;
   std::vector<std::unique_ptr<VcpuThread>> vcpus_;
-  kvm::CoalescedWrites kept_writes_;  // in the first vCPU's mapping
-  std::mutex kept_writes_mutex_;
+  KeptWrites kept_writes_;  // in the first vCPU's mapping
   std::vector<std::thread> threads_;
   std::atomic<bool> panicked_{false};
   std::atomic<bool> ended_{false};

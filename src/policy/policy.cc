@@ -89,6 +89,15 @@ Decision judge_address(const Policy& policy, const Request& request, Decision de
   return {Outcome::Allow, Reason::Allowed, range->id, false};
 }
 
+bool to_be_inspected(const Policy& policy, const Request& request) {
+  for (const InspectRule& rule : policy.inspect) {
+    const bool host = !rule.host || (request.host && rule.host->matches(*request.host));
+    const bool port = rule.ports.empty() || has_port(rule.ports, request.port);
+    if (host && port) return rule.inspect;
+  }
+  return false;
+}
+
 }
 
 Decision decide(const Policy& policy, const Request& request) {
@@ -101,7 +110,10 @@ Decision decide(const Policy& policy, const Request& request) {
     decision = ask_rules(policy, request);
     if (decision.outcome == Outcome::Deny) return decision;
   }
-  return request.address ? judge_address(policy, request, std::move(decision)) : decision;
+  if (request.address) decision = judge_address(policy, request, std::move(decision));
+  if (decision.outcome != Outcome::Deny && to_be_inspected(policy, request))
+    decision.inspect = true;
+  return decision;
 }
 
 }

@@ -45,72 +45,56 @@ void set_high(memory::GuestAddress& address, uint32_t value) noexcept {
 
 }
 
-MmioTransport::MmioTransport(const memory::GuestMemory& memory, Device& device, Signals& signals)
-    : memory_(memory), device_(device), signals_(signals) {
+MmioTransport::MmioTransport(const memory::GuestMemory& memory, Device& device, Signals& signals,
+                             std::span<std::byte> page)
+    : memory_(memory),
+      device_(device),
+      signals_(signals),
+      own_page_(page.empty() ? RegisterPage::kSize : 0),
+      page_(page.empty() ? own_page_ : page) {
   const auto sizes = device.queue_sizes();
   registers_.resize(sizes.size());
   queues_.resize(sizes.size());
   for (size_t index = 0; index < sizes.size(); ++index) registers_[index].max_size = sizes[index];
+  page_.put(mmio::kMagic, kMagicValue);
+  page_.put(mmio::kVersion, kTransportVersion);
+  page_.put(mmio::kDeviceId, static_cast<uint32_t>(device.id()));
+  page_.put(mmio::kVendorId, kVendor);
+  for (const uint64_t offset : {mmio::kSharedMemoryLengthLow, mmio::kSharedMemoryLengthHigh,
+                                mmio::kSharedMemoryBaseLow, mmio::kSharedMemoryBaseHigh})
+    page_.put(offset, kNoSharedMemory);
+  page_.put_config(device_.config());
   reset_registers();
 }
 
-void MmioTransport::read(uint64_t offset, std::span<std::byte> data) noexcept {
-  std::ranges::fill(data, std::byte{0});
-  if (offset >= mmio::kConfig) {
-    const ByteView config = device_.config();
-    const uint64_t from = offset - mmio::kConfig;
-    if (from >= config.size()) return;
-    const ByteView there = config.subspan(from);
-    std::ranges::copy(there.first(std::min(there.size(), data.size())), data.begin());
-    return;
-  }
-  if (data.size() != 4 || offset % 4 != 0) return;
-  const uint32_t value = read_register(offset);
-  std::memcpy(data.data(), &value, sizeof value);
+void MmioTransport::read(uint64_t offset, std::span<std::byte> data) const noexcept {
+  page_.read(offset, data);
 }
 
-uint32_t MmioTransport::read_register(uint64_t offset) noexcept {
-  // A lambda: what needs no lock (needs_lock) must not look at anything but its atomic.
-  const auto selected = [this]() -> const QueueRegisters* {
-    return queue_select_ < registers_.size() ? &registers_[queue_select_] : nullptr;
-  };
-  switch (offset) {
-    case mmio::kMagic:
-      return kMagicValue;
-    case mmio::kVersion:
-      return kTransportVersion;
-    case mmio::kDeviceId:
-      return static_cast<uint32_t>(device_.id());
-    case mmio::kVendorId:
-      return kVendor;
-    case mmio::kDeviceFeatures:
-      if (device_features_select_ > 1) return 0;
-      return static_cast<uint32_t>(offered().bits() >> (32 * device_features_select_));
-    case mmio::kQueueSizeMax:
-      return selected() != nullptr ? selected()->max_size : 0;
-    case mmio::kQueueReady:
-      return selected() != nullptr && selected()->ready ? 1 : 0;
-    case mmio::kInterruptStatus:
-      return interrupt_status_.fetch_and(kInterruptBits, std::memory_order_acq_rel) &
-             kInterruptBits;
-    case mmio::kStatus:
-      return status_;
-    case mmio::kSharedMemoryLengthLow:
-    case mmio::kSharedMemoryLengthHigh:
-    case mmio::kSharedMemoryBaseLow:
-    case mmio::kSharedMemoryBaseHigh:
-      return kNoSharedMemory;
-    case mmio::kConfigGeneration:
-      return config_generation_;
-    default:
-      return 0;
-  }
+void MmioTransport::show_selected_features() noexcept {
+  page_.put(mmio::kDeviceFeatures,
+            device_features_select_ > 1
+                ? 0
+                : static_cast<uint32_t>(offered().bits() >> (32 * device_features_select_)));
+}
+
+void MmioTransport::show_selected_queue() noexcept {
+  const bool exists = queue_select_ < registers_.size();
+  page_.put(mmio::kQueueSizeMax, exists ? registers_[queue_select_].max_size : 0);
+  page_.put(mmio::kQueueReady, exists && registers_[queue_select_].ready ? 1 : 0);
+}
+
+void MmioTransport::set_status(uint8_t status) noexcept {
+  status_ = status;
+  page_.put(mmio::kStatus, status);
 }
 
 void MmioTransport::write(uint64_t offset, ByteView data) noexcept {
   if (offset >= mmio::kConfig) {
     // Fields that a driver writes belong to features, so only once those are agreed on (§2.5).
-    if ((status_ & kStatusFeaturesOk) != 0) device_.write_config(offset - mmio::kConfig, data);
+    if ((status_ & kStatusFeaturesOk) == 0) return;
+    device_.write_config(offset - mmio::kConfig, data);
+    page_.put_config(device_.config());
     return;
   }
   if (data.size() != 4 || offset % 4 != 0) return;
@@ -123,7 +107,7 @@ void MmioTransport::write_register(uint64_t offset, uint32_t value) noexcept {
   switch (offset) {
     case mmio::kDeviceFeaturesSelect:
       device_features_select_ = value;
-      return;
+      return show_selected_features();
     case mmio::kDriverFeaturesSelect:
       driver_features_select_ = value;
       return;
@@ -136,12 +120,12 @@ void MmioTransport::write_register(uint64_t offset, uint32_t value) noexcept {
     }
     case mmio::kQueueSelect:
       queue_select_ = value;
-      return;
+      return show_selected_queue();
     case mmio::kQueueNotify:
       if (running() && value < queue_count()) signals_.kick(static_cast<uint16_t>(value));
       return;
     case mmio::kInterruptAck:
-      acknowledge(value);
+      page_.clear_bits(mmio::kInterruptStatus, value);
       return;
     case mmio::kStatus:
       write_status(value);
@@ -157,7 +141,7 @@ void MmioTransport::write_queue(uint64_t offset, uint32_t value) noexcept {
   QueueRegisters& queue = registers_[queue_select_];
   if (offset == mmio::kQueueReady) {
     if (value <= 1) queue.ready = value == 1;
-    return;
+    return show_selected_queue();
   }
   if (queue.ready) return;
   switch (offset) {
@@ -188,14 +172,14 @@ void MmioTransport::write_status(uint32_t value) noexcept {
   const auto wanted = static_cast<uint8_t>(value & ~uint32_t{kStatusNeedsReset});
   const auto current = static_cast<uint8_t>(status_ & ~kStatusNeedsReset);
   if (wanted == (current | kStatusFailed)) {
-    status_ |= kStatusFailed;  // the driver gave up; only a reset leads out
+    set_status(status_ | kStatusFailed);  // the driver gave up; only a reset leads out
     return;
   }
   if ((status_ & (kStatusNeedsReset | kStatusFailed)) != 0 || !is_transition(current, wanted))
     return;
   // §3.1.1 step 5: a driver reads the bit back to see whether its choice was accepted.
   if (wanted == kStateFeaturesOk && !features_acceptable()) return;
-  status_ = wanted;
+  set_status(wanted);
   if (wanted == kStateDriverOk) activate();
 }
 
@@ -234,7 +218,8 @@ Progress MmioTransport::process(uint16_t queue) noexcept {
 void MmioTransport::settle() noexcept {
   const Effects effects = device_.take_effects();
   // The configuration is readable before the driver is there, so its generation counts always.
-  if (effects.config_changed) ++config_generation_;
+  if (page_.put_config(device_.config()) || effects.config_changed)
+    page_.put(mmio::kConfigGeneration, page_.get(mmio::kConfigGeneration) + 1);
   if (!running()) return;
   const uint32_t bits = (effects.used_buffers ? mmio::kInterruptUsedBuffer : 0) |
                         (effects.config_changed ? mmio::kInterruptConfigChange : 0);
@@ -244,24 +229,14 @@ void MmioTransport::settle() noexcept {
 
 void MmioTransport::fail(QueueFault fault) noexcept {
   fault_ = fault;
-  status_ |= kStatusNeedsReset;
+  set_status(status_ | kStatusNeedsReset);
   interrupt(mmio::kInterruptConfigChange);  // §2.1.2
 }
 
 void MmioTransport::interrupt(uint32_t bits) noexcept {
-  interrupt_status_.fetch_or(bits | bits << kNewInterrupts, std::memory_order_acq_rel);
+  signals_.take_acknowledgements();
+  page_.set_bits(mmio::kInterruptStatus, bits);
   signals_.raise_interrupt();
-}
-
-// The write may reach us late (the monitor lets KVM keep it until the next exit), after an
-// interrupt that the driver has not seen yet. So it takes back what the driver has read since, and
-// no more. At worst a bit stays set until the next interrupt, which makes the driver look at a
-// queue where nothing is new.
-void MmioTransport::acknowledge(uint32_t bits) noexcept {
-  uint32_t old = interrupt_status_.load(std::memory_order_acquire);
-  while (!interrupt_status_.compare_exchange_weak(
-      old, old & ~(bits & kInterruptBits & ~(old >> kNewInterrupts)), std::memory_order_acq_rel)) {
-  }
 }
 
 std::optional<QueueFault> MmioTransport::take_fault() noexcept {
@@ -272,21 +247,24 @@ void MmioTransport::reset() noexcept {
   device_.reset();
   device_.take_effects();
   for (auto& queue : queues_) queue.reset();
+  page_.put_config(device_.config());
   reset_registers();
 }
 
 void MmioTransport::reset_registers() noexcept {
-  status_ = 0;
+  set_status(0);
   device_features_select_ = driver_features_select_ = 0;
   driver_features_ = Features();
   queue_select_ = 0;
-  interrupt_status_.store(0, std::memory_order_release);
+  page_.put(mmio::kInterruptStatus, 0);
   for (QueueRegisters& queue : registers_) {
     QueueRegisters fresh;
     fresh.max_size = queue.max_size;
     fresh.size = queue.max_size;
     queue = fresh;
   }
+  show_selected_features();
+  show_selected_queue();
 }
 
 }

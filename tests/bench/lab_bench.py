@@ -161,6 +161,14 @@ def monitor_rss(name):
     return total / 1024
 
 
+def sandbox_rss(name):
+    """Resident MiB of an idle sandbox's two processes, guest memory excepted; what they share with others counts in full."""
+    pid = json.loads(mvm("inspect", name, "--json"))["pids"]["sandbox"]
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    resident = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
+    return resident / 1024 + monitor_rss(name)
+
+
 def boot_exits(name):
     """Exits from kernel entry to the agent's first word, by reason."""
     sandbox = json.loads(mvm("inspect", name, "--json"))
@@ -230,13 +238,15 @@ def main():
         figures.update(block_ratios(rounds, block, home))
     if "cold.jail_cost" in names:
         figures["cold.jail_cost"] = jail_cost(rounds)
-    if {"exec.true_vs_msb", "mem.monitor_idle", "boot.exits"} & set(names):
+    if {"exec.true_vs_msb", "mem.monitor_idle", "mem.sandbox_idle", "boot.exits"} & set(names):
         mvm("up", "bench", "--image", "base", "--no-network", "--memory", "256M")
         if "exec.true_vs_msb" in names:
             figures["exec.true_vs_msb"] = ratio("exec.true_vs_msb", rounds, lambda: peer("mvm", MVM, "exec", "bench", "--", "true"),
                                                 lambda: peer("msb", "exec"))
         if "mem.monitor_idle" in names:
             figures["mem.monitor_idle"] = monitor_rss("bench")
+        if "mem.sandbox_idle" in names:
+            figures["mem.sandbox_idle"] = sandbox_rss("bench")
         if "boot.exits" in names:
             figures["boot.exits"] = boot_exits("bench")
         mvm("rm", "--force", "bench")

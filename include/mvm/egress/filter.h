@@ -64,7 +64,7 @@ class ExchangeFilter {
     static_cast<void>(in), static_cast<void>(last), static_cast<void>(out);
     return {};
   }
-  // The final response's head (never a 1xx one).
+  // The response's head; 1xx ones are passed on unseen, but for 101, which ends what a filter sees.
   virtual FilterVerdict response_head(http::ResponseHead& head, BodyUse& body) = 0;
   virtual FilterVerdict response_body(ByteView in, bool last, Bytes& out) {
     static_cast<void>(in), static_cast<void>(last), static_cast<void>(out);
@@ -72,7 +72,7 @@ class ExchangeFilter {
   }
   // Once, last. `whole`: request and response passed to their ends; otherwise somebody went away,
   // or was refused, in the middle, maybe before there was a response.
-  virtual void ended(bool whole) { static_cast<void>(whole); }
+  virtual void ended(bool whole) noexcept { static_cast<void>(whole); }
 };
 
 // Makes the filters of one kind. Called on the loop's thread; outlives the proxy.

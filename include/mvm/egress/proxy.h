@@ -13,6 +13,7 @@
 
 #include "mvm/base/ip.h"
 #include "mvm/egress/event.h"
+#include "mvm/egress/filter.h"
 #include "mvm/loop/loop.h"
 #include "mvm/net/guest_network.h"
 #include "mvm/policy/policy.h"
@@ -61,6 +62,8 @@ struct Settings {
   // from its files at construction, if the policy has routes.
   std::shared_ptr<const crypto::TrustStore> trust;
   std::string extra_authorities;  // and these besides (PEM)
+  // What looks into exchanges, first to last as seen from the guest; Policy::inspect says where.
+  std::vector<std::shared_ptr<FilterSource>> filters;
 };
 
 struct Counters {

@@ -4,16 +4,18 @@
 // that is looked at after the next exit, whichever vCPU's that is. For registers whose writes
 // matter only once another register is touched.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 
 #include "mvm/base/bytes.h"
 
 namespace mvm::kvm {
 
-// The consumer's side. Not locked: drain() from one thread at a time; empty() from any.
+// The consumer's side. Not locked: empty() from any thread, the rest from one at a time.
 class CoalescedWrites {
  public:
   // No ring: always empty.
@@ -21,14 +23,24 @@ class CoalescedWrites {
   // One page, shared with KVM (struct kvm_coalesced_mmio_ring), which outlives this.
   explicit CoalescedWrites(std::span<std::byte> page);
 
-  // A write that came before an exit of the same vCPU is seen after that exit. Writes count as here
-  // until apply() has returned from them, so a thread that sees "empty" sees their effects, too.
+  struct Write {
+    uint64_t address = 0;
+    std::array<std::byte, 8> data{};
+    size_t length = 0;
+    ByteView bytes() const noexcept { return ByteView(data).first(length); }
+  };
+  // A write that came before an exit of the same vCPU is here after that exit.
   bool empty() const noexcept;
-  // Oldest first. The bytes are valid during the call.
-  using Apply = std::function<void(uint64_t address, ByteView data)>;
-  void drain(const Apply& apply);
+  // The oldest; it stays until pop(), so that a thread which sees "empty" sees the effects of what
+  // was here.
+  std::optional<Write> front() const noexcept;
+  void pop() noexcept;
+  // Takes all writes to `address` out, oldest first, wherever they stand.
+  void take(uint64_t address, const std::function<void(ByteView data)>& apply);
 
  private:
+  void skip_taken() noexcept;
+
   std::span<std::byte> page_;
 };
 

@@ -54,6 +54,9 @@ class Vm {
   void create_irqchip();
   // Makes the regions of `memory`, which must outlive the VM, the guest's physical memory.
   void set_memory(const memory::GuestMemory& memory);
+  // Shows `bytes` to the guest at `address`, page by page: reads are no exits, writes are as if
+  // nothing were there. The bytes outlive the VM. False: this KVM cannot.
+  bool show_read_only(std::span<const std::byte> bytes, memory::GuestAddress address);
   // A signal on `event_fd` is an edge on interrupt line `gsi`.
   void add_irqfd(int event_fd, uint32_t gsi);
   // A 32-bit write of `value` to `address` is a signal on `event_fd`, without leaving the kernel.
@@ -70,6 +73,7 @@ class Vm {
   friend class Kvm;
   explicit Vm(sys::Fd vm) : vm_(std::move(vm)) {}
   sys::Fd vm_;
+  uint32_t memory_slots_ = 0;
 };
 
 enum class ExitReason : uint8_t {

@@ -50,10 +50,18 @@ struct RangeRule {
   std::vector<uint16_t> ports;  // empty: all
 };
 
+// Whether admitted connections are looked into although no route asks for it. Admits nothing.
+struct InspectRule {
+  std::optional<HostPattern> host;  // nothing: every name, and addresses without one
+  std::vector<uint16_t> ports;      // empty: all
+  bool inspect = true;              // false: an exception from the rules behind
+};
+
 struct Policy {
   std::vector<Route> routes;
   std::vector<HostRule> hosts;
   std::vector<RangeRule> ranges;
+  std::vector<InspectRule> inspect;  // the first that matches decides
 };
 
 // As much as is known when the question comes up; what is not yet known might turn out well.

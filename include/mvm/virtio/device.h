@@ -43,7 +43,8 @@ class Device {
   virtual Features features() const noexcept = 0;
   // The largest size of each queue, a power of two up to kMaxQueueSize. Constant.
   virtual std::span<const uint16_t> queue_sizes() const noexcept = 0;
-  // The configuration space as the driver reads it.
+  // The configuration space as the driver reads it. Its length is constant; what changes while a
+  // driver runs lies within one aligned 64-bit word, since it is read without a lock.
   virtual ByteView config() const noexcept = 0;
   // A driver's write to it, at any offset and of 1, 2, 4 or 8 bytes. Few devices have a field that
   // a driver may write.

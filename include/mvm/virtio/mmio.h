@@ -4,21 +4,32 @@
 // Status moves only along the table in mmio.cc, or to 0 (reset), or gains FAILED. A register that
 // configures something can be written only in the state for that: feature words while the status is
 // ACKNOWLEDGE|DRIVER, queue registers between FEATURES_OK and DRIVER_OK and while the queue is not
-// ready. DRIVER_OK freezes the queues (queue.h). Any other write, and any register access that is
-// not an aligned 32-bit one, changes nothing; such reads give 0. The configuration space may be
-// read at any width and offset; past its end it reads as 0.
+// ready. DRIVER_OK freezes the queues (queue.h). Any other write, and any write of a register that
+// is not an aligned 32-bit one, changes nothing.
+//
+// Reads have no effect, so what they give is kept in a page (register_page.h) that the guest may
+// see directly. Every write that changes what another register reads as (selectors, QueueReady,
+// Status) has to be applied before the driver's next read; what merely prepares a write of Status
+// may come late, but in order. Past the end of the configuration space all reads as 0.
 //
 // Threads. The transport and its device belong to one lock that the monitor holds around every call
 // here and around every call into the device, whether it comes from a vCPU thread (register
-// access) or from the loop thread (queue kicks, host events). There is one exception, because a
-// guest's interrupt handler must not wait for a disk request: InterruptStatus and InterruptACK are
-// atomic, and read() and write() of those offsets need no lock (needs_lock()).
+// access) or from the loop thread (queue kicks, host events). Two need none: read(), and a write of
+// InterruptACK (needs_lock()), because a guest's interrupt handler must not wait for a disk
+// request.
+//
+// Interrupts. InterruptACK may come late, too, if Signals::take_acknowledgements() fetches what has
+// come. A driver reads InterruptStatus, acknowledges what it read, and then looks at its queues and
+// its configuration. Late, an acknowledgement might take back an interrupt that the driver has not
+// seen. It does not, because all that were written are taken before a bit is set: one that is
+// written after that, and takes the bit back, is followed by a look that sees what the bit stood
+// for. At worst a bit stays set until the next interrupt, and makes the driver look at queues where
+// nothing is new.
 //
 // Kicks. With an ioeventfd on QueueNotify the loop thread calls process(queue). A QueueNotify write
 // that does arrive here, and activation (the driver may have filled queues before), call
 // Signals::kick, which is to make the loop thread do the same.
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -28,6 +39,7 @@
 #include "mvm/memory/guest_memory.h"
 #include "mvm/virtio/device.h"
 #include "mvm/virtio/queue.h"
+#include "mvm/virtio/register_page.h"
 #include "mvm/virtio/spec.h"
 
 namespace mvm::virtio {
@@ -78,20 +90,25 @@ class Signals {
   virtual void raise_interrupt() noexcept = 0;
   // Have the loop thread call process(queue) soon.
   virtual void kick(uint16_t queue) noexcept = 0;
+  // Where the guest's writes of InterruptACK wait somewhere: write() those that have come. It may
+  // call back for that register, and no other.
+  virtual void take_acknowledgements() noexcept {}
 };
 
 class MmioTransport {
  public:
-  // All three must outlive the transport.
-  MmioTransport(const memory::GuestMemory& memory, Device& device, Signals& signals);
+  // All must outlive the transport. `page` shows the registers, see RegisterPage; without one they
+  // are kept here, for read() alone.
+  MmioTransport(const memory::GuestMemory& memory, Device& device, Signals& signals,
+                std::span<std::byte> page = {});
   MmioTransport(const MmioTransport&) = delete;
   MmioTransport& operator=(const MmioTransport&) = delete;
 
   // A guest access at `offset` within the device's window, of data.size() bytes (1, 2, 4 or 8).
-  void read(uint64_t offset, std::span<std::byte> data) noexcept;
+  void read(uint64_t offset, std::span<std::byte> data) const noexcept;
   void write(uint64_t offset, ByteView data) noexcept;
   static constexpr bool needs_lock(uint64_t offset) noexcept {
-    return offset != mmio::kInterruptStatus && offset != mmio::kInterruptAck;
+    return offset != mmio::kInterruptAck;
   }
 
   // Serves a queue after a kick and settles. Does nothing for an index out of range, or while the
@@ -113,10 +130,6 @@ class MmioTransport {
   static constexpr uint8_t kRunning =
       kStatusAcknowledge | kStatusDriver | kStatusFeaturesOk | kStatusDriverOk;
 
-  static constexpr uint32_t kInterruptBits = 0xffff;
-  static constexpr unsigned kNewInterrupts = 16;
-
-  uint32_t read_register(uint64_t offset) noexcept;
   void write_register(uint64_t offset, uint32_t value) noexcept;
   void write_status(uint32_t value) noexcept;
   void write_queue(uint64_t offset, uint32_t value) noexcept;
@@ -125,7 +138,9 @@ class MmioTransport {
   void reset() noexcept;
   void fail(QueueFault fault) noexcept;
   void interrupt(uint32_t bits) noexcept;
-  void acknowledge(uint32_t bits) noexcept;
+  void set_status(uint8_t status) noexcept;
+  void show_selected_features() noexcept;
+  void show_selected_queue() noexcept;
   Features offered() const noexcept;
   void reset_registers() noexcept;
 
@@ -133,15 +148,13 @@ class MmioTransport {
   Device& device_;
   Signals& signals_;
 
+  std::vector<std::byte> own_page_;
+  RegisterPage page_;
   uint8_t status_ = 0;
   uint32_t device_features_select_ = 0;
   uint32_t driver_features_select_ = 0;
   Features driver_features_;
   uint32_t queue_select_ = 0;
-  uint32_t config_generation_ = 0;
-  // InterruptStatus in the low half; in the high half, those of its bits that were raised after the
-  // driver last read it.
-  std::atomic<uint32_t> interrupt_status_{0};
   std::optional<QueueFault> fault_;
   std::vector<QueueRegisters> registers_;
   std::vector<std::optional<Queue>> queues_;

@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
@@ -27,6 +28,7 @@
 #include "mvm/kvm/probe.h"
 #include "mvm/kvm/serial.h"
 #include "mvm/sys/io.h"
+#include "mvm/sys/mapping.h"
 
 #include "images.h"
 
@@ -145,16 +147,87 @@ TEST_F(GuestTest, KeptWritesComeBeforeTheExitThatFollowsThem) {
   ASSERT_EQ(exit.reason, ExitReason::MmioWrite);
   EXPECT_EQ(exit.address, 0xd000'0008U);
   std::vector<std::pair<uint64_t, uint32_t>> seen;
-  kept.drain([&](uint64_t address, ByteView data) {
-    EXPECT_EQ(data.size(), 4U);
+  while (const auto write = kept.front()) {
+    EXPECT_EQ(write->bytes().size(), 4U);
     EXPECT_FALSE(kept.empty());  // until it has been applied
-    seen.emplace_back(address, value_of(data));
-  });
+    seen.emplace_back(write->address, value_of(write->bytes()));
+    kept.pop();
+  }
   EXPECT_EQ(seen,
             (std::vector<std::pair<uint64_t, uint32_t>>{{0xd000'0000, 0x11}, {0xd000'0004, 0x22}}));
   EXPECT_TRUE(kept.empty());
   EXPECT_EQ(guest.run().reason, ExitReason::PortOut);
   EXPECT_TRUE(kept.empty());
+}
+
+TEST_F(GuestTest, KeptWritesToOneAddressAreTakenFromAmongTheOthers) {
+  if (!usable()) return;
+  Guest guest(
+      code_bytes({0xc7, 0x05, 0x00, 0x00, 0x00, 0xd0, 0x11, 0, 0, 0,  // mov [0xd0000000], 0x11
+                  0xc7, 0x05, 0x04, 0x00, 0x00, 0xd0, 0x22, 0, 0, 0,  // mov [0xd0000004], 0x22
+                  0xc7, 0x05, 0x00, 0x00, 0x00, 0xd0, 0x33, 0, 0, 0,  // mov [0xd0000000], 0x33
+                  0xc7, 0x05, 0x04, 0x00, 0x00, 0xd0, 0x44, 0, 0, 0,  // mov [0xd0000004], 0x44
+                  0xe6, 0x80}));                                      // out 0x80, al
+  if (!guest.vm.coalesce_writes(GuestAddress{0xd000'0000}, 8)) return;
+  CoalescedWrites kept = guest.vcpus[0].coalesced_writes();
+  ASSERT_EQ(guest.run().reason, ExitReason::PortOut);
+  std::vector<uint32_t> taken;
+  const auto take = [&](ByteView data) { taken.push_back(value_of(data)); };
+  kept.take(0xd000'0004, take);
+  EXPECT_EQ(taken, (std::vector<uint32_t>{0x22, 0x44}));
+  ASSERT_TRUE(kept.front());
+  EXPECT_EQ(value_of(kept.front()->bytes()), 0x11U);
+  kept.pop();
+  ASSERT_TRUE(kept.front());
+  EXPECT_EQ(value_of(kept.front()->bytes()), 0x33U);
+  kept.take(0xd000'0004, take);
+  EXPECT_EQ(taken.size(), 2U);
+  kept.take(0xd000'0000, take);
+  EXPECT_EQ(taken.back(), 0x33U);
+  EXPECT_TRUE(kept.empty());
+}
+
+TEST_F(GuestTest, BytesShownReadOnlyAreReadWithoutAnExitAndNeverWritten) {
+  if (!usable()) return;
+  const auto page =
+      sys::Mapping::map(-1, 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS);
+  auto* word = reinterpret_cast<uint32_t*>(page.data() + 4);
+  *word = 41;
+  Guest guest(code_bytes({0xa1, 0x04, 0x00, 0x00, 0xd0,  // mov eax, [0xd0000004]
+                          0xe7, 0x80,                    // out 0x80, eax
+                          0xa1, 0x04, 0x00, 0x00, 0xd0,  // mov eax, [0xd0000004]
+                          0xe7, 0x80,                    // out 0x80, eax
+                          0xa3, 0x04, 0x00, 0x00, 0xd0,  // mov [0xd0000004], eax
+                          0xa3, 0x08, 0x00, 0x00, 0xd0,  // mov [0xd0000008], eax
+                          0xa3, 0x50, 0x00, 0x00, 0xd0,  // mov [0xd0000050], eax
+                          0xe7, 0x80}));                 // out 0x80, eax
+  const auto kicked = sys::event_fd();
+  if (!guest.vm.show_read_only(page.bytes(), GuestAddress{0xd000'0000})) return;
+  guest.vm.add_ioeventfd(kicked.get(), GuestAddress{0xd000'0050}, 42);
+  const bool kept_some = guest.vm.coalesce_writes(GuestAddress{0xd000'0008}, 4);
+  Exit exit = guest.run();
+  ASSERT_EQ(exit.reason, ExitReason::PortOut);
+  EXPECT_EQ(value_of(exit.data), 41U);
+  *word = 42;  // seen at once
+  exit = guest.run();
+  ASSERT_EQ(exit.reason, ExitReason::PortOut);
+  EXPECT_EQ(value_of(exit.data), 42U);
+  // A write is what it was without the page: an exit, one that is kept, or a notification.
+  *word = 43;
+  exit = guest.run();
+  ASSERT_EQ(exit.reason, ExitReason::MmioWrite);
+  EXPECT_EQ(exit.address, 0xd000'0004U);
+  EXPECT_EQ(value_of(exit.data), 42U);
+  exit = guest.run();
+  if (!kept_some) {
+    EXPECT_EQ(exit.reason, ExitReason::MmioWrite);
+    exit = guest.run();
+  }
+  EXPECT_EQ(exit.reason, ExitReason::PortOut);
+  pollfd waiting{.fd = kicked.get(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(::poll(&waiting, 1, 0), 1);
+  EXPECT_EQ(*word, 43U);
+  EXPECT_EQ(page.bytes()[8], std::byte{0});
 }
 
 TEST_F(GuestTest, AFullRingOfKeptWritesIsAnExit) {
@@ -169,7 +242,8 @@ TEST_F(GuestTest, AFullRingOfKeptWritesIsAnExit) {
   int exits = 0;
   while (true) {
     const Exit exit = guest.run();
-    kept.drain([&](uint64_t, ByteView data) { EXPECT_EQ(value_of(data), expected--); });
+    for (; const auto write = kept.front(); kept.pop())
+      EXPECT_EQ(value_of(write->bytes()), expected--);
     if (exit.reason == ExitReason::PortOut) break;
     ASSERT_EQ(exit.reason, ExitReason::MmioWrite);
     EXPECT_EQ(value_of(exit.data), expected--);

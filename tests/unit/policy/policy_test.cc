@@ -126,6 +126,32 @@ TEST(Decide, OneNameForThePinTheHandshakeAndTheRequest) {
   EXPECT_EQ(why(policy, request), "authority_mismatch");
 }
 
+TEST(Decide, InspectRulesLookIntoWhatIsAdmittedAndAdmitNothing) {
+  Policy policy;
+  policy.hosts.push_back(parse_host_rule("*.example.com").value());
+  policy.ranges.push_back(parse_range_rule("93.184.216.0/24").value());
+  policy.inspect.push_back({HostPattern::parse("bypass.example.com").value(), {443}, false});
+  policy.inspect.push_back({HostPattern::parse("*.example.com").value(), {443}, true});
+  const auto ask = [&](const char* host, uint16_t port) {
+    Request request;
+    request.host = dns::Name::parse(host).value();
+    request.port = port;
+    return decide(policy, request);
+  };
+  EXPECT_TRUE(ask("a.example.com", 443).inspect);
+  EXPECT_FALSE(ask("a.example.com", 80).inspect);
+  EXPECT_FALSE(ask("bypass.example.com", 443).inspect);
+  EXPECT_EQ(ask("example.com", 443).outcome, Outcome::Deny);
+  EXPECT_FALSE(ask("example.com", 443).inspect);
+  Request bare;
+  bare.address = IpAddress::parse("93.184.216.34").value();
+  bare.port = 443;
+  EXPECT_FALSE(decide(policy, bare).inspect);
+  policy.inspect = {{std::nullopt, {}, true}};
+  EXPECT_TRUE(decide(policy, bare).inspect);
+  EXPECT_TRUE(ask("a.example.com", 80).inspect);
+}
+
 TEST(Rules, AreReadAsFlagsSpellThem) {
   EXPECT_FALSE(parse_host_rule("10.0.0.1"));
   EXPECT_FALSE(parse_host_rule("example.com:0"));

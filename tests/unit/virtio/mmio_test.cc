@@ -63,7 +63,13 @@ class FakeSignals : public Signals {
  public:
   void raise_interrupt() noexcept override { ++interrupts; }
   void kick(uint16_t queue) noexcept override { kicks.push_back(queue); }
+  void take_acknowledgements() noexcept override {
+    for (const uint32_t bits : std::exchange(late, {}))
+      transport->write(mmio::kInterruptAck, std::as_bytes(std::span(&bits, 1)));
+  }
   int interrupts = 0;
+  std::vector<uint32_t> late;  // acknowledgements that have not arrived
+  MmioTransport* transport = nullptr;
   std::vector<uint16_t> kicks;
 };
 
@@ -111,7 +117,8 @@ class Mmio : public testing::Test {
   GuestMemory memory = GuestMemory::create(kMiB);
   FakeDevice device;
   FakeSignals signals;
-  MmioTransport transport{memory, device, signals};
+  alignas(8) std::array<std::byte, mmio::kWindow> page{};
+  MmioTransport transport{memory, device, signals, page};
   DriverQueue driver{memory, 0x10000, 8};
 };
 
@@ -252,7 +259,7 @@ TEST_F(Mmio, RegistersCanBeWrittenExactlyInTheStateForThem) {
   }
 }
 
-TEST_F(Mmio, OnlyAlignedWordsReachARegister) {
+TEST_F(Mmio, OnlyAlignedWordsWriteARegister) {
   for (uint64_t offset = 0; offset < mmio::kConfig; ++offset) {
     for (const size_t width : {1U, 2U, 4U, 8U}) {
       if (width == 4 && offset % 4 == 0) continue;
@@ -261,7 +268,7 @@ TEST_F(Mmio, OnlyAlignedWordsReachARegister) {
       std::array<std::byte, 8> bytes;
       bytes.fill(std::byte{0xa5});
       transport.read(offset, std::span(bytes).first(width));
-      for (size_t i = 0; i < width; ++i) ASSERT_EQ(bytes[i], std::byte{0}) << offset;
+      for (size_t i = 0; i < width; ++i) ASSERT_EQ(bytes[i], page.at(offset + i)) << offset;
       bytes.fill(std::byte{0xff});
       transport.write(offset, std::span(bytes).first(width));
       bytes.fill(std::byte{0});
@@ -423,20 +430,64 @@ TEST_F(Mmio, EffectsBecomeInterruptsUntilAcknowledged) {
 }
 
 TEST_F(Mmio, ALateAcknowledgementDoesNotTakeBackAnInterruptThatWasNotSeen) {
+  signals.transport = &transport;
   reach(kFeatures);
   set_up_queue(0, driver.registers());
   set(mmio::kStatus, kRunning);
   device.effects.used_buffers = true;
   transport.settle();
   ASSERT_EQ(get(mmio::kInterruptStatus), 1U);
-  // Again, before the driver's acknowledgement of the first arrives.
+  signals.late.push_back(1);
   device.effects.used_buffers = true;
   device.effects.config_changed = true;
   transport.settle();
-  set(mmio::kInterruptAck, 3);
+  EXPECT_TRUE(signals.late.empty());
+  EXPECT_EQ(get(mmio::kInterruptStatus), 3U);
+  // One of what was read before the configuration changed.
+  signals.late.push_back(1);
+  device.effects.used_buffers = true;
+  transport.settle();
   EXPECT_EQ(get(mmio::kInterruptStatus), 3U);
   set(mmio::kInterruptAck, 3);
   EXPECT_EQ(get(mmio::kInterruptStatus), 0U);
+}
+
+// What the guest sees without asking is what it would be told.
+TEST_F(Mmio, ThePageAlwaysShowsWhatAReadGives) {
+  const auto word = [&](uint64_t offset) {
+    uint32_t value = 0;
+    std::memcpy(&value, page.data() + offset, sizeof value);
+    return value;
+  };
+  const auto same = [&](const char* when) {
+    for (uint64_t offset = 0; offset < mmio::kWindow; offset += 4)
+      ASSERT_EQ(word(offset), get(offset)) << when << " at " << offset;
+  };
+  EXPECT_EQ(word(mmio::kMagic), 0x74726976U);
+  EXPECT_EQ(word(mmio::kSharedMemoryBaseHigh), 0xffffffffU);
+  set(mmio::kDeviceFeaturesSelect, 1);
+  EXPECT_EQ(word(mmio::kDeviceFeatures), 1U);
+  set(mmio::kDeviceFeaturesSelect, 0xffff'ffff);
+  EXPECT_EQ(word(mmio::kDeviceFeatures), 0U);
+  reach(kFeatures);
+  EXPECT_EQ(word(mmio::kStatus), kFeatures);
+  set_up_queue(1, driver.registers());
+  EXPECT_EQ(word(mmio::kQueueReady), 1U);
+  set(mmio::kQueueSelect, 0);
+  EXPECT_EQ(word(mmio::kQueueReady), 0U);
+  EXPECT_EQ(word(mmio::kQueueSizeMax), 256U);
+  set(mmio::kQueueSelect, 1000);
+  EXPECT_EQ(word(mmio::kQueueSizeMax), 0U);
+  set(mmio::kStatus, kRunning);
+  device.effects = {.used_buffers = true, .config_changed = true, .fault = {}};
+  transport.settle();
+  EXPECT_EQ(word(mmio::kInterruptStatus), 3U);
+  EXPECT_EQ(word(mmio::kConfigGeneration), 1U);
+  same("running");
+  set(mmio::kStatus, 0);
+  EXPECT_EQ(word(mmio::kInterruptStatus), 0U);
+  EXPECT_EQ(word(mmio::kStatus), 0U);
+  same("after a reset");
 }
 
 TEST_F(Mmio, AFaultStopsTheDeviceOnce) {
