@@ -52,7 +52,8 @@ void Channel::release(Kind kind, std::string message) {
 
 void Channel::consumed(size_t length) {
   const auto credit = receive_.consume(length);
-  if (credit && connection_ != nullptr)
+  // Behind the End a stream is not known any more.
+  if (credit && connection_ != nullptr && !ended_)
     connection_->queue(id_, FrameType::Window, std::as_bytes(std::span(&*credit, 1)));
 }
 

@@ -171,6 +171,18 @@ unpack_package() {
   rm -rf -- "$downloads"
 }
 
+# debian_sources SUITE: the file in which this system names its Debian archive; mmdebstrap reads it as it is.
+debian_sources() {
+  local file
+  for file in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do
+    if [[ -s $file ]] && grep -q "$1" "$file"; then
+      echo "$file"
+      return
+    fi
+  done
+  die "this system's apt sources name no Debian $1"
+}
+
 # modules_in_load_order ROOT VERSION MODULE…: prints the files under ROOT/lib/modules/VERSION that have to be loaded, in
 # that order, for these modules; each once; built-in ones not at all.
 modules_in_load_order() {

@@ -23,6 +23,14 @@ Incoming Call::on_frame(const proto::Frame& frame) noexcept {
       incoming.what = Incoming::What::Data;
       incoming.payload = frame.payload;
       return incoming;
+    case FrameType::Stdout:
+    case FrameType::Stderr:
+      if (kind_ != Kind::Exec) return fault("output where no command runs");
+      if (!receive_.receive(frame.payload.size())) return fault("more output than it may send");
+      incoming.what =
+          frame.type == FrameType::Stdout ? Incoming::What::Stdout : Incoming::What::Stderr;
+      incoming.payload = frame.payload;
+      return incoming;
     case FrameType::Window: {
       const auto credit = proto::decode_window(frame.payload);
       if (!credit || !send_.grant(*credit)) return fault("credit for what was never sent");

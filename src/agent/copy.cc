@@ -67,7 +67,7 @@ class Staged {
 TreeCounts put(Connection& connection, const std::string& local, const std::string& remote,
                const PutOptions& options) {
   check_remote(remote);
-  TreeReader reader(local, options.follow, options.watch.note);
+  TreeReader reader(local, options.follow, options.watch.note, options.view);
   proto::PutRequest request;
   request.path = remote;
   request.name = copy_name(local);

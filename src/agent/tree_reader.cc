@@ -1,7 +1,9 @@
 // A file or tree here as an entry stream. It is read as it is found; what changes under way ends up
 // in the copy one way or the other, but never makes a stream that lies about its structure.
 
+#include <algorithm>
 #include <cerrno>
+#include <functional>
 #include <memory>
 
 #include <dirent.h>
@@ -26,7 +28,21 @@ using proto::EntryType;
 struct TreeReader::Level {
   std::unique_ptr<DIR, int (*)(DIR*)> directory;
   std::string path;
+  std::vector<std::string> names;  // with a view: what is left of them, the next one last
 };
+
+static std::optional<std::string> next_name(DIR* directory, const std::string& shown) {
+  while (true) {
+    errno = 0;
+    const dirent* found = ::readdir(directory);
+    if (found == nullptr) {
+      if (errno != 0) throw SystemError(errno, "reading " + shown);
+      return std::nullopt;
+    }
+    std::string name = found->d_name;
+    if (name != "." && name != "..") return name;
+  }
+}
 
 static Entry describe(const struct stat& status, std::string path) {
   Entry entry;
@@ -39,8 +55,9 @@ static Entry describe(const struct stat& status, std::string path) {
   return entry;
 }
 
-TreeReader::TreeReader(const std::string& path, bool follow, Note note)
-    : root_(path), note_(std::move(note)), chunk_(kChunk) {
+TreeReader::TreeReader(const std::string& path, bool follow, Note note,
+                       std::optional<TreeView> view)
+    : root_(path), note_(std::move(note)), view_(std::move(view)), chunk_(kChunk) {
   if (path.empty()) throw Error(Kind::Invalid, "a path cannot be empty");
   // The kernel follows a link with a slash behind it.
   add(AT_FDCWD, path, "", follow || path.back() == '/');
@@ -66,6 +83,7 @@ void TreeReader::add(int parent, const std::string& name, const std::string& pat
     if (errno == ENOENT && !path.empty()) return skip(path, " went away and is left out");
     throw SystemError(errno, "reading " + shown(path));
   }
+  if (!kept(path, S_ISDIR(status.st_mode))) return;
   if (S_ISLNK(status.st_mode)) return add_symlink(parent, name, describe(status, path));
   // Opening a device can do things, and opening a pipe can wait.
   if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
@@ -87,7 +105,22 @@ void TreeReader::add(int parent, const std::string& name, const std::string& pat
   add_opened(std::move(fd), status, std::move(entry));
 }
 
+bool TreeReader::kept(const std::string& path, bool directory) const {
+  return path.empty() || !view_ || !view_->keep || view_->keep(path, directory);
+}
+
+void TreeReader::show(Entry& entry) const {
+  if (!view_) return;
+  const bool executable = (entry.mode & 0100) != 0 || entry.type == EntryType::Directory;
+  entry.mode = entry.type == EntryType::Symlink ? 0777 : executable ? 0755 : 0644;
+  entry.uid = entry.gid = 0;
+  if (!view_->mtime) return;
+  entry.mtime_seconds = *view_->mtime;
+  entry.mtime_nanoseconds = 0;
+}
+
 void TreeReader::add_opened(sys::Fd fd, const struct stat& status, Entry entry) {
+  show(entry);
   proto::append_entry(headers_, entry);
   ++counts_.entries;
   if (entry.type == EntryType::File) {
@@ -100,7 +133,12 @@ void TreeReader::add_opened(sys::Fd fd, const struct stat& status, Entry entry) 
   std::unique_ptr<DIR, int (*)(DIR*)> directory(::fdopendir(fd.get()), &::closedir);
   if (!directory) throw SystemError(errno, "reading " + shown(entry.path));
   fd.release();
-  levels_.push_back({std::move(directory), std::move(entry.path)});
+  levels_.push_back({std::move(directory), std::move(entry.path), {}});
+  if (!view_) return;
+  Level& level = levels_.back();
+  while (auto name = next_name(level.directory.get(), shown(level.path)))
+    level.names.push_back(std::move(*name));
+  std::sort(level.names.begin(), level.names.end(), std::greater<>());
 }
 
 void TreeReader::add_symlink(int parent, const std::string& name, Entry entry) {
@@ -111,6 +149,7 @@ void TreeReader::add_symlink(int parent, const std::string& name, Entry entry) {
   if (length <= 0 || static_cast<size_t>(length) > proto::kMaxPath)
     return skip(entry.path, " is a link that cannot be read and is left out");
   entry.target.resize(static_cast<size_t>(length));
+  show(entry);
   proto::append_entry(headers_, entry);
   ++counts_.entries;
 }
@@ -139,25 +178,29 @@ bool TreeReader::produce(Bytes& out) {
   }
   if (file_) return produce_content(out);
   while (!levels_.empty()) {
-    const Level& level = levels_.back();
-    errno = 0;
-    const dirent* found = ::readdir(level.directory.get());
-    if (found == nullptr) {
-      if (errno != 0) throw SystemError(errno, "reading " + shown(level.path));
-      levels_.pop_back();
-      continue;
+    Level& level = levels_.back();
+    std::optional<std::string> name;
+    if (!view_) {
+      name = next_name(level.directory.get(), shown(level.path));
+    } else if (!level.names.empty()) {
+      name = std::move(level.names.back());
+      level.names.pop_back();
     }
-    const std::string name = found->d_name;
-    if (name == "." || name == "..") continue;
-    const std::string path = level.path.empty() ? name : level.path + "/" + name;
-    if (path.size() > proto::kMaxPath)
-      throw Error(Kind::Unsupported, shown(path) + " has too long a path to be copied");
-    const int directory = sys::check(::dirfd(level.directory.get()), "reading a directory");
-    add(directory, name, path, false);
-    return true;
+    if (name) return produce_next(*name);
+    levels_.pop_back();
   }
   proto::append_tree_end(out);
   done_ = true;
+  return true;
+}
+
+bool TreeReader::produce_next(const std::string& name) {
+  const Level& level = levels_.back();
+  const std::string path = level.path.empty() ? name : level.path + "/" + name;
+  if (path.size() > proto::kMaxPath)
+    throw Error(Kind::Unsupported, shown(path) + " has too long a path to be copied");
+  const int directory = sys::check(::dirfd(level.directory.get()), "reading a directory");
+  add(directory, name, path, false);
   return true;
 }
 

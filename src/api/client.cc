@@ -261,6 +261,16 @@ Image Client::pull_image(const PullRequest& request, const ProgressSink& progres
                       progress);
 }
 
+Image Client::capture_image(const CaptureRequest& request, const ProgressSink& progress) {
+  return stream_image(*connection_, Connection::Question{kCaptureImage, {}, {}, encode(request)},
+                      progress);
+}
+
+Image Client::adopt_image(const AdoptRequest& request) {
+  return decode_image(
+      connection_->ask({kAdoptImage, {}, {}, encode(request)}, connection_->options().timeout));
+}
+
 Image Client::tag_image(const std::string& reference, const TagRequest& request) {
   return decode_image(connection_->ask({kTagImage, {reference}, {}, encode(request)},
                                        connection_->options().timeout));

@@ -190,6 +190,17 @@ static void pull_image(Service& service, const Call& call, Reply& reply) {
   });
 }
 
+static void capture_image(Service& service, const Call& call, Reply& reply) {
+  stream_image(call, reply, [&](const ProgressSink& progress) {
+    return service.capture_image(decode_capture(call.body), progress);
+  });
+}
+
+static void adopt_image(Service& service, const Call& call, Reply& reply) {
+  no_query(call);
+  reply.json(200, encode(service.adopt_image(decode_adopt(call.body))));
+}
+
 static void tag_image(Service& service, const Call& call, Reply& reply) {
   no_query(call);
   reply.json(200, encode(service.tag_image(call.parameters[0], decode_tag(call.body))));
@@ -273,6 +284,8 @@ std::span<const Endpoint> endpoints() {
       Endpoint{kGetImage, get_image},
       Endpoint{kRemoveImage, remove_image},
       Endpoint{kPullImage, pull_image},
+      Endpoint{kCaptureImage, capture_image},
+      Endpoint{kAdoptImage, adopt_image},
       Endpoint{kPruneImages, prune_images},
       Endpoint{kTagImage, tag_image},
       Endpoint{kVerifyImage, verify_image},

@@ -35,6 +35,8 @@ inline constexpr Route kListImages{"GET", "/v1/images"};
 inline constexpr Route kImportImage{"POST", "/v1/images"};
 inline constexpr Route kGetImage{"GET", "/v1/images/{ref}"};
 inline constexpr Route kPullImage{"POST", "/v1/images/pull"};
+inline constexpr Route kCaptureImage{"POST", "/v1/images/capture"};
+inline constexpr Route kAdoptImage{"POST", "/v1/images/adopt"};
 inline constexpr Route kPruneImages{"POST", "/v1/images/prune"};
 inline constexpr Route kTagImage{"POST", "/v1/images/{ref}/tag"};
 inline constexpr Route kVerifyImage{"POST", "/v1/images/{ref}/verify"};

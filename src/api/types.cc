@@ -306,6 +306,26 @@ void describe(Io& io, T& value) {
     io("name", value.name);
     io("platform", value.platform);
     io("drop_set_id", value.drop_set_id);
+  } else if constexpr (std::is_same_v<Plain, CaptureRequest>) {
+    io.required("sandbox", value.sandbox);
+    io.required("argv", value.argv);
+    io.required("name", value.name);
+    io("source", value.source);
+    io.required("key", value.key);
+    io("entrypoint", value.entrypoint);
+    io("env", value.env);
+    io("workdir", value.workdir);
+    io("user", value.user);
+    io("labels", value.labels);
+    io("attributes", value.attributes);
+  } else if constexpr (std::is_same_v<Plain, CaptureRequest::Attributes>) {
+    io.required("path", value.path);
+    io.required("mode", value.mode);
+    io("uid", value.uid);
+    io("gid", value.gid);
+  } else if constexpr (std::is_same_v<Plain, AdoptRequest>) {
+    io.required("key", value.key);
+    io.required("name", value.name);
   } else if constexpr (std::is_same_v<Plain, TagRequest>) {
     io.required("name", value.name);
   } else if constexpr (std::is_same_v<Plain, PruneRequest>) {
@@ -364,6 +384,8 @@ std::string encode(const Image& value) { return text_of(value); }
 std::string encode(const std::vector<Image>& value) { return text_of(value); }
 std::string encode(const ImportRequest& value) { return text_of(value); }
 std::string encode(const PullRequest& value) { return text_of(value); }
+std::string encode(const CaptureRequest& value) { return text_of(value); }
+std::string encode(const AdoptRequest& value) { return text_of(value); }
 std::string encode(const TagRequest& value) { return text_of(value); }
 std::string encode(const PruneRequest& value) { return text_of(value); }
 std::string encode(const PruneResult& value) { return text_of(value); }
@@ -412,6 +434,10 @@ ImportRequest decode_import(std::string_view json) {
 }
 
 PullRequest decode_pull(std::string_view json) { return request<PullRequest>(json, "pull"); }
+CaptureRequest decode_capture(std::string_view json) {
+  return request<CaptureRequest>(json, "capture");
+}
+AdoptRequest decode_adopt(std::string_view json) { return request<AdoptRequest>(json, "adopt"); }
 TagRequest decode_tag(std::string_view json) { return request<TagRequest>(json, "tag"); }
 PruneRequest decode_prune(std::string_view json) { return request<PruneRequest>(json, "prune"); }
 PruneResult decode_prune_result(std::string_view json) {

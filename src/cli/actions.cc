@@ -59,6 +59,16 @@ int run_command(Context& context, const Arguments& arguments) {
       return image_verify(context, arguments);
     case Verb::ImagePrune:
       return image_prune(context, arguments);
+    case Verb::Build:
+      return build_flake(context, build_options(arguments));
+    case Verb::BuilderStatus:
+      return builder_status(context, arguments);
+    case Verb::BuilderShell:
+      return builder_shell(context, arguments);
+    case Verb::BuilderCollect:
+      return builder_collect(context, arguments);
+    case Verb::BuilderReset:
+      return builder_reset(context, arguments);
     case Verb::KernelImport:
       return kernel_import(context, arguments);
     case Verb::KernelList:

@@ -147,6 +147,9 @@ int run_cli(int argc, char** argv, const CliEnvironment& environment) noexcept {
       report(console, error.message());
       if (!error.hint().empty()) console.err("  " + tame(error.hint()) + "\n");
       return kFailed;
+    } catch (const BuildEnded& error) {
+      report(console, error.message());
+      return error.code();
     } catch (const SandboxEnded& error) {
       report(console, error.message());
       return exit_code_of(error.reason());

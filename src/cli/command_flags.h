@@ -6,6 +6,7 @@
 
 #include "mvm/cli/command.h"
 
+#include "build_flags.h"
 #include "shared_flags.h"
 
 namespace mvm::cli {
@@ -26,12 +27,13 @@ inline constexpr std::array kUpPositionals = {
     Positional{"NAME", "Name of the sandbox. Default: the manifest's, else the folder's.", false,
                false, Offer::Sandboxes}};
 inline constexpr auto kUpOptions =
-    joined(std::array{kManifest}, kMachine, kNetwork, std::array{kPublish}, kSecrets, kLife, kPlace,
+    joined(std::array{kManifest, kFlake}, kMachine, kNetwork, std::array{kPublish}, kSecrets, kLife, kPlace,
            std::array{Option{0, "rm", "", "", "Remove it, with all it wrote, when it ends."}, kName,
                       kQuiet, kJson});
 inline constexpr std::array<std::string_view, 6> kUpExamples = {
     "mvm up",
     "mvm up agent-sandbox",
+    "mvm up agent-sandbox --flake .#agent",
     "mvm up agent-sandbox --image python --cpus 2 -m 1G",
     "mvm up agent-sandbox --allow-host example.com --network-preset registries",
     "mvm up agent-sandbox -p 8080:80",

@@ -5,6 +5,7 @@
 #include "mvm/cli/command.h"
 
 #include "ai_flags.h"
+#include "build_flags.h"
 #include "command_flags.h"
 #include "policy_flags.h"
 
@@ -175,6 +176,60 @@ constexpr std::array kCommands = {
             "",
             false,
             kPruneExamples},
+    Command{Verb::Build, "build", "", kImages, "Build an image from a Nix flake",
+            "Evaluates and builds a package of a flake that mvm.lib.mkGuest has made, in the "
+            "builder: a sandbox with Nix, which needs not be on this host. Of a git repository "
+            "the tracked files are taken, as they are now. What was built before from the same is "
+            "not built again.\n\n"
+            "Builds wait for each other. Ctrl-C ends the build. Exits with 1 when the flake does "
+            "not build.",
+            kBuildPositionals, kBuildOptions, "", false, kBuildExamples},
+    Command{Verb::BuilderStatus,
+            "builder status",
+            "",
+            kImages,
+            "Say what the builder is and takes",
+            "Prints the state of the sandbox in which flakes are built, and what its disk takes "
+            "here.",
+            {},
+            kJsonOnly,
+            "",
+            false,
+            kBuilderStatusExamples},
+    Command{Verb::BuilderShell,
+            "builder shell",
+            "",
+            kImages,
+            "Open a shell in the builder",
+            "For a look at its store and logs; starts the builder where it does not run.",
+            {},
+            {},
+            "",
+            false,
+            kBuilderShellExamples},
+    Command{Verb::BuilderCollect,
+            "builder gc",
+            "",
+            kImages,
+            "Remove from the builder's store what no image was built from last",
+            "Runs Nix's garbage collection. The last build of each name is kept, with what it "
+            "needs.",
+            {},
+            kBuilderOptions,
+            "",
+            false,
+            kBuilderCollectExamples},
+    Command{Verb::BuilderReset,
+            "builder reset",
+            "",
+            kImages,
+            "Remove the builder with its store",
+            "The next build makes it anew, with the settings of that time. Images stay.",
+            {},
+            kBuilderOptions,
+            "",
+            false,
+            kBuilderResetExamples},
     Command{
         Verb::KernelImport, "kernel import", "", kImages, "Install a guest kernel",
         "Copies a kernel bundle, in place of an installed one of its name. The first one is the "

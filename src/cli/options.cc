@@ -219,6 +219,33 @@ UpOptions up_options(const Arguments& arguments, const Variable& variable) {
   return options;
 }
 
+BuildOptions build_options(const Arguments& arguments) {
+  BuildOptions options;
+  options.flags = settings_of(arguments);
+  options.directory = arguments.positional("DIR").value_or(".");
+  if (const auto name = arguments.value("name"))
+    options.flags.name = checked_name(arguments, *name);
+  if (const auto profile = arguments.value("package")) {
+    const auto* key = config::find_key("", "flake_profile");
+    if (const auto complaint = config::set_from_text(*key, *profile, options.flags))
+      wrong(arguments, "--profile " + *complaint);
+  }
+  if (arguments.flag("timeout"))
+    options.flags.build_timeout_ms = duration_ms(arguments, "timeout", 1);
+  for (const std::string& text : arguments.values("override-input")) {
+    const size_t equals = text.find('=');
+    if (equals == text.npos || equals == 0 || equals + 1 == text.size())
+      wrong(arguments, "--override-input must be INPUT=FOLDER, not '" + printable(text, 40) + "'");
+    options.overrides.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  options.update_lock = arguments.flag("update-lock");
+  options.verbose = arguments.flag("verbose");
+  options.quiet = arguments.flag("quiet");
+  options.json = arguments.flag("json");
+  if (options.quiet && options.verbose) wrong(arguments, "--quiet and --verbose contradict");
+  return options;
+}
+
 RunOptions run_options(const Arguments& arguments, const Variable& variable) {
   RunOptions options;
   options.exec.argv = arguments.rest();

@@ -21,6 +21,7 @@ MVM_PRESET(none)
 MVM_PRESET(registries)
 MVM_PRESET(dev)
 MVM_PRESET(agent)
+MVM_PRESET(nix)
 
 namespace mvm::cli {
 namespace {
@@ -29,10 +30,11 @@ struct Preset {
   std::string_view name;
   const char* text;
 };
-const std::array<Preset, 4> kPresets{{{"none", mvm_preset_none},
+const std::array<Preset, 5> kPresets{{{"none", mvm_preset_none},
                                       {"registries", mvm_preset_registries},
                                       {"dev", mvm_preset_dev},
-                                      {"agent", mvm_preset_agent}}};
+                                      {"agent", mvm_preset_agent},
+                                      {"nix", mvm_preset_nix}}};
 
 void add(std::vector<std::string>& hosts, std::string host) {
   if (std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(std::move(host));

@@ -114,6 +114,29 @@ std::string differences(const Context& context, const Sandbox& have,
   return names;
 }
 
+// Whether the image is a flake's: what was said last, on the way from the manifest to the flags.
+bool starts_from_flake(const config::Resolved& resolved) {
+  const auto origin = [&](std::string_view name) {
+    const auto keys = config::keys();
+    for (size_t i = 0; i < keys.size(); ++i)
+      if (keys[i].table.empty() && keys[i].name == name) return resolved.origins.at(i);
+    return std::string();
+  };
+  // As decide() has them, the strongest first.
+  const auto rank = [](const std::string& from) {
+    return from.empty() || from == "default" ? 3
+           : from == "command line"          ? 0
+           : from == "environment"           ? 1
+                                             : 2;
+  };
+  if (resolved.settings.flake.value_or("").empty()) return false;
+  const int flake = rank(origin("flake"));
+  const int image = rank(origin("image"));
+  if (flake == image)
+    throw Error(Kind::Invalid, "flake and image contradict: both are set by " + origin("flake"));
+  return flake < image;
+}
+
 }
 
 int up(Context& context, const UpOptions& options) {
@@ -129,8 +152,17 @@ int up(Context& context, const UpOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   api::Service& service = context.service();
 
+  std::string built;
+  if (starts_from_flake(decided.resolved)) {
+    built = build_image_of(context, settings, name, options.quiet || options.json).digest;
+    settings.image = name;
+  }
+
   Sandbox sandbox;
   if (auto existing = find_sandbox(service, name)) {
+    if (!built.empty() && built != existing->image_digest && !options.quiet)
+      context.console.err("mvm: " + name + " keeps the image that it was made from\n  `mvm rm -f " +
+                          name + "` and `mvm up` makes it anew\n");
     const std::string changed = differences(context, *existing, decided.resolved);
     if (!changed.empty() && !options.quiet)
       context.console.err("mvm: " + name + " keeps what it was made with; not changed: " + changed +

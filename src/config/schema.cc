@@ -82,6 +82,25 @@ Complaint check_preset(std::string_view, std::string_view value) {
          "'";
 }
 
+Complaint check_flake(std::string_view, std::string_view value) {
+  if (value.size() > 2048) return "must have at most 2048 characters";
+  for (const char c : value)
+    if ((c >= 0 && c < ' ') || c == 0x7f) return "must have no control characters";
+  return std::nullopt;
+}
+
+Complaint check_flake_profile(std::string_view, std::string_view value) {
+  if (value.size() > 256) return "must have at most 256 characters";
+  for (const char c : value)
+    if (c <= ' ' || c == 0x7f || c == '#') return "must be the name of a package of the flake";
+  return std::nullopt;
+}
+
+Complaint check_builder_network(std::string_view, std::string_view value) {
+  if (value == "nix" || value == "none") return std::nullopt;
+  return "must be \"nix\" or \"none\", not '" + printable(value, 40) + "'";
+}
+
 Complaint check_mode(std::string_view, std::string_view value) {
   if (value == "enforce" || value == "audit") return std::nullopt;
   return "must be \"enforce\" or \"audit\", not '" + printable(value, 40) + "'";
@@ -153,6 +172,11 @@ constexpr std::array kKeys = {
         "digit."},
     Key{"", "image", Type::Text, &S::image, "base", "", 0, 0, 1, check_image, "--image",
         "MVM_IMAGE", "Image whose files the sandbox starts from. `mvm image ls` lists them."},
+    Key{"", "flake", Type::Text, &S::flake, "", "no flake", 0, 0, 1, check_flake, "--flake", "",
+        "Flake that the image is built from, instead of `image`: \".\", \"./guest#web\", "
+        "\"github:owner/repo\" (docs/build.md)."},
+    Key{"", "flake_profile", Type::Text, &S::flake_profile, "", "the flake's default package", 0, 0,
+        1, check_flake_profile, "", "", "Package of the flake, as #NAME behind it."},
     Key{"", "kernel", Type::Text, &S::kernel, "", "the host's default kernel", 0, 0, 1,
         check_kernel, "--kernel", "MVM_KERNEL",
         "Guest kernel: the name of an installed one, or the absolute path of a bundle or a kernel "
@@ -364,6 +388,28 @@ constexpr std::array kKeys = {
         "those of a conversation do. 0s: each has tokens of its own."},
     Key{"pii", "token_once", Type::Boolean, &S::pii_token_once, "false", "", 0, 0, 1, nullptr, "",
         "", "A token is put back a single time."},
+    Key{"builder", "image", Type::Text, &S::builder_image, "mvm-builder", "", 0, 0, 1, check_image,
+        "", "MVM_BUILDER_IMAGE",
+        "Image of the builder, in which flakes are built: it has Nix and git. There is one builder "
+        "for all builds of a user."},
+    Key{"builder", "cpus", Type::Integer, &S::builder_cpus, "0", "", 0, 32, 1, nullptr, "",
+        "MVM_BUILDER_CPUS", "Virtual CPUs of the builder. 0: as many as the host has."},
+    Key{"builder", "mem", Type::Size, &S::builder_memory, "4G", "", 128 * kMiB, 64 * kGiB, kMiB,
+        nullptr, "", "MVM_BUILDER_MEM", "Memory of the builder; evaluating nixpkgs takes some."},
+    Key{"builder", "disk", Type::Size, &S::builder_disk, "64G", "", 256 * kMiB, 16 * kTiB, kMiB,
+        nullptr, "", "MVM_BUILDER_DISK",
+        "Most that the builder's disk holds, and with it its Nix store. It stays from build to "
+        "build; the host's file grows as it is written. What the builder was made with holds until "
+        "`mvm builder reset`."},
+    Key{"builder", "network", Type::Text, &S::builder_network, "nix", "", 0, 0, 1,
+        check_builder_network, "", "MVM_BUILDER_NETWORK",
+        "What the builder may reach. \"nix\": binary caches and source forges. \"none\": nothing, "
+        "and Nix does not try."},
+    Key{"builder", "allow_hosts", Type::TextList, &S::builder_allow_hosts, "", "", 0, 0, 1,
+        check_allowed_host, "", "",
+        "Further hosts that the builder may reach, as in [network]: a cache or forge of your own."},
+    Key{"builder", "timeout", Type::Duration, &S::build_timeout_ms, "0s", "", 0, kYear, 1, nullptr,
+        "", "", "Longest that a build may take. 0s: no limit."},
     Key{"sandbox", "ephemeral", Type::Boolean, &S::ephemeral, "false", "", 0, 0, 1, nullptr, "--rm",
         "", "Remove the sandbox, with everything it wrote, when it ends."},
     Key{"sandbox", "boot_timeout", Type::Duration, &S::boot_timeout_ms, "60s", "", 1000, 3'600'000,
@@ -391,7 +437,6 @@ constexpr std::array kSpellings = {Spelling{"limits", "disk", "", "disk"}};
 constexpr std::string_view kNotYet = "this version of mvm does not support it";
 
 constexpr std::array kLaterKeys = {
-    LaterKey{"", "flake", kNotYet},
     LaterKey{"", "data_disk", kNotYet},
 };
 

@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <set>
 
+#include "mvm/agent/connection.h"
+#include "mvm/build/capture.h"
 #include "mvm/oci/reference.h"
 #include "mvm/registry/registry.h"
 #include "mvm/store/blobs.h"
@@ -113,6 +115,20 @@ api::Image Daemon::Impl::pull_image(const api::PullRequest& request,
   return imported(image::import_oci(images, source, reference.text(), name,
                                     options_of(request.platform, request.drop_set_id), tell),
                   name.text(), progress);
+}
+
+api::Image Daemon::Impl::capture_image(const api::CaptureRequest& request,
+                                       const api::ProgressSink& progress) {
+  const Record record = snapshot(find(request.sandbox));
+  agent::Connection connection =
+      agent::Connection::connect(options_.paths.control_socket(record.name()), stopping_.get());
+  store::Images images(options_.paths);
+  return imported(build::capture(images, connection, request, progress_to(progress)), request.name,
+                  progress);
+}
+
+api::Image Daemon::Impl::adopt_image(const api::AdoptRequest& request) {
+  return shown(build::adopt(store::Images(options_.paths), request));
 }
 
 api::Image Daemon::Impl::tag_image(const std::string& reference, const api::TagRequest& request) {

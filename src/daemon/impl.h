@@ -91,6 +91,9 @@ class Daemon::Impl final : public api::Service {
                           const api::ProgressSink& progress) override;
   api::Image pull_image(const api::PullRequest& request,
                         const api::ProgressSink& progress) override;
+  api::Image capture_image(const api::CaptureRequest& request,
+                           const api::ProgressSink& progress) override;
+  api::Image adopt_image(const api::AdoptRequest& request) override;
   void remove_image(const std::string& reference, bool force) override;
   api::Image tag_image(const std::string& reference, const api::TagRequest& request) override;
   api::Image verify_image(const std::string& reference) override;

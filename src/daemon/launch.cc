@@ -336,8 +336,8 @@ static std::vector<std::string> child_environment() {
   return env;
 }
 
-// For both processes of a sandbox, far above what they need: it is the host that is kept safe,
-// from a process that is no longer ours.
+// For both processes of a sandbox, far above what they need: it is the host that is kept safe, from
+// a process that is no longer ours.
 static jail::CgroupLimits cgroup_limits(const api::SandboxSpec& spec) {
   constexpr uint64_t kThreads = 128;                 // loop, disks, I/O workers of the kernel
   constexpr uint64_t kMemory = uint64_t{512} << 20;  // page cache of the disk; our own is 10 MiB

@@ -135,6 +135,41 @@ Imported import_image(store::Images& images, const std::string& source,
   return import_plain(images, input, source, name, options, progress);
 }
 
+static NodeId node_at(const Tree& tree, const std::string& path) {
+  NodeId at = kRoot;
+  for (const std::string_view part : split(path, '/')) {
+    if (part.empty()) continue;
+    const auto child = tree.child(at, part);
+    if (!child) throw Error(Kind::Invalid, "there is no " + printable(path) + " in the archive");
+    at = *child;
+  }
+  return at;
+}
+
+static void apply(const std::vector<PathAttributes>& attributes, Tree& tree) {
+  for (const PathAttributes& wanted : attributes) {
+    Node& node = tree.node(node_at(tree, wanted.path));
+    if (node.type == Type::Symlink)
+      throw Error(Kind::Invalid, printable(wanted.path) + " is a symbolic link, which has no mode");
+    node.attributes.permissions = wanted.permissions & 07777;
+    node.attributes.uid = wanted.owner.uid;
+    node.attributes.gid = wanted.owner.gid;
+  }
+}
+
+Imported import_tar(store::Images& images, const TarStream& stream, const store::ImageName& name,
+                    const ImportOptions& options, const Progress& progress) {
+  Work work(images, options);
+  read_tar_stream(stream.next, stream.shown, options, progress, work.tree, work.writer, work.notes);
+  apply(stream.attributes, work.tree);
+  store::Manifest manifest;
+  manifest.source_kind = stream.kind;
+  manifest.source_path = stream.shown;
+  manifest.source_key = stream.key;
+  manifest.config = options.config;
+  return work.finish(std::move(manifest), name, progress);
+}
+
 // What the image's bytes depend on, beside our own code.
 static std::string key_of(const OciImage& image, const ImportOptions& options) {
   std::string key = image.digest.text();

@@ -147,6 +147,38 @@ void read_tar(int fd, const std::string& shown, const ImportOptions& options,
   meter.tell(done);
 }
 
+void read_tar_stream(const std::function<ByteView()>& next, const std::string& shown,
+                     const ImportOptions& options, const Progress& progress, Tree& tree,
+                     ErofsWriter& writer, Notes& notes) {
+  Meter meter(progress, Phase::Reading, std::nullopt);
+  uint64_t done = 0;
+  TarReader reader([&] {
+    const ByteView piece = next();
+    done += piece.size();
+    if (done > options.limits.unpacked)
+      throw Error(Kind::Exhausted,
+                  "the archive is larger than " + format_size(options.limits.unpacked));
+    return piece;
+  });
+  std::set<std::string> dropped;
+  TarEntries entries(reader.handle(), Stacking::Whole, options, tree, writer, notes, dropped,
+                     [&] { meter.at(done); });
+  while_doing(shown, [&] {
+    reader.read(tree, options.limits, entries, Stacking::Whole);
+    // Behind the end mark there is padding up to a record, which tar(1) makes of 10 KiB.
+    constexpr uint64_t kMaxPadding = uint64_t{1} << 20;
+    const uint64_t end = done;
+    while (true) {
+      const ByteView piece = next();
+      if (piece.empty()) break;
+      done += piece.size();
+      if (done - end > kMaxPadding)
+        throw Error(Kind::Invalid, "the archive goes on behind its end mark");
+    }
+  });
+  meter.tell(done);
+}
+
 void LayerReader::read(Blob blob, const Layer& layer, uint64_t limit,
                        const std::function<void(uint64_t)>& tick) {
   tree_.next_layer();

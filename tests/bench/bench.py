@@ -85,13 +85,16 @@ def main():
     if "egress.relay_vs_splice" in wanted:
         values["egress.relay_vs_splice"] = relay_vs_splice(1 if smoke else 11, 64 if smoke else 1024)
     values.update(egress.measure(wanted, 1 if smoke else 5, smoke))
+    if "build.unchanged" in wanted:
+        program = [ROOT / "build/release/tests/bench/build_unchanged", MVM, "1" if smoke else "21"]
+        values["build.unchanged"] = float(subprocess.run(program, stdout=subprocess.PIPE, text=True, timeout=600, check=True).stdout)
     values.update(detectors(wanted, smoke))
     if any(name.startswith("protect.") for name in wanted):
         values.update(protection(wanted, smoke))
     of_images = [name for name in wanted if name.startswith(("oci.", "image."))]
     if of_images:
         values.update(images.measure(MVM, of_images, 1 if smoke else 3, smoke))
-    here = ("start.first_kvm_run", "egress.", "net.", "scan.", "pii.", "protect.", "oci.", "image.")
+    here = ("start.first_kvm_run", "egress.", "net.", "scan.", "pii.", "protect.", "oci.", "image.", "build.")
     guests = [name for name in wanted if not name.startswith(here) and not ("msb" in name and "MVM_BENCH_NO_MSB" in os.environ)]
     if guests:
         values.update(in_lab(guests, 1 if smoke else 5))

@@ -20,19 +20,21 @@ struct Incoming {
   enum class What {
     Nothing,  // an event
     Data,     // content; give it back with Call::consume()
-    Credit,   // more may be sent
-    Eof,      // no more Data will come, more may be sent
-    End,      // the last of this call; the payload is proto::End
-    Fault,    // the sandbox breaks the protocol; the connection is of no more use
+    Stdout,   // what a command prints; the same
+    Stderr,
+    Credit,  // more may be sent
+    Eof,     // no more Data will come, more may be sent
+    End,     // the last of this call; the payload is proto::End
+    Fault,   // the sandbox breaks the protocol; the connection is of no more use
   };
   What what = What::Nothing;
-  ByteView payload;             // of Data and End, as long as the frame's own
+  ByteView payload;             // of all with content and End, as long as the frame's own
   const char* fault = nullptr;  // with Fault: in which way
 };
 
 class Call {
  public:
-  enum class Kind { Unary, Put, Get, Duplex };
+  enum class Kind { Unary, Put, Get, Duplex, Exec };
   Call(uint32_t stream, Kind kind) noexcept : stream_(stream), kind_(kind) {}
 
   Incoming on_frame(const proto::Frame& frame) noexcept;

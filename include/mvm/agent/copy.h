@@ -21,10 +21,11 @@ struct CopyWatch {
 };
 
 struct PutOptions {
-  bool follow = false;        // when `local` is a link: what it points to
-  std::string user;           // owner of what is written, "name" or "uid[:gid]"; empty: root
-  bool archive = false;       // owners as here, set-id bits too
-  bool make_parents = false;  // missing directories above the destination
+  bool follow = false;           // when `local` is a link: what it points to
+  std::string user;              // owner of what is written, "name" or "uid[:gid]"; empty: root
+  bool archive = false;          // owners as here, set-id bits too
+  bool make_parents = false;     // missing directories above the destination
+  std::optional<TreeView> view;  // what of it, and as what
   CopyWatch watch;
 };
 // What the sandbox says it wrote, and what was skipped here. Partial trees remain after an error,

@@ -35,13 +35,22 @@ struct TreeCounts {
 
 // ---- reading ----------------------------------------------------------------------------------
 
+// What of a tree is looked at, and as what: the same stream for the same content, whoever has it
+// and where. Names in order; owner root, modes 0755 and 0644, and one time.
+struct TreeView {
+  // Whether what has this path below the root belongs to it; nothing: everything does.
+  std::function<bool(const std::string& path, bool directory)> keep;
+  std::optional<int64_t> mtime;  // nothing: each its own
+};
+
 class TreeReader {
  public:
   using Note = std::function<void(const std::string&)>;
   // `path` as the user gave it. A link is copied as a link unless `follow`; below it links are
   // always copied as links. `note` hears of what is left out: sockets, pipes, devices. Throws when
   // there is no such thing.
-  TreeReader(const std::string& path, bool follow, Note note);
+  TreeReader(const std::string& path, bool follow, Note note,
+             std::optional<TreeView> view = std::nullopt);
   ~TreeReader();
   TreeReader(const TreeReader&) = delete;
   TreeReader& operator=(const TreeReader&) = delete;
@@ -57,11 +66,15 @@ class TreeReader {
   void add_opened(sys::Fd fd, const struct stat& status, proto::Entry entry);
   void add_symlink(int parent, const std::string& name, proto::Entry entry);
   void skip(const std::string& path, const char* why);
+  bool produce_next(const std::string& name);
+  bool kept(const std::string& path, bool directory) const;
+  void show(proto::Entry& entry) const;
   bool produce_content(Bytes& out);
   std::string shown(const std::string& path) const;
 
   std::string root_;
   Note note_;
+  std::optional<TreeView> view_;
   Bytes headers_;  // found and not yet handed out
   std::vector<Level> levels_;
   sys::SparseReader file_;

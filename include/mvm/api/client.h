@@ -40,6 +40,8 @@ class Client final : public Service {
   Image image(const std::string& reference) override;
   Image import_image(const ImportRequest& request, const ProgressSink& progress) override;
   Image pull_image(const PullRequest& request, const ProgressSink& progress) override;
+  Image capture_image(const CaptureRequest& request, const ProgressSink& progress) override;
+  Image adopt_image(const AdoptRequest& request) override;
   void remove_image(const std::string& reference, bool force) override;
   Image tag_image(const std::string& reference, const TagRequest& request) override;
   Image verify_image(const std::string& reference) override;

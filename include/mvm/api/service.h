@@ -43,6 +43,8 @@ class Service {
   virtual Image image(const std::string& reference) = 0;
   virtual Image import_image(const ImportRequest& request, const ProgressSink& progress) = 0;
   virtual Image pull_image(const PullRequest& request, const ProgressSink& progress) = 0;
+  virtual Image capture_image(const CaptureRequest& request, const ProgressSink& progress) = 0;
+  virtual Image adopt_image(const AdoptRequest& request) = 0;  // throws NotFound
   virtual void remove_image(const std::string& reference, bool force) = 0;
   virtual Image tag_image(const std::string& reference, const TagRequest& request) = 0;
   virtual Image verify_image(const std::string& reference) = 0;  // throws Invalid when damaged

@@ -225,6 +225,38 @@ struct PullRequest {
   bool operator==(const PullRequest&) const = default;
 };
 
+// An image of what a command in a sandbox writes: a tar archive of a root file system.
+struct CaptureRequest {
+  std::string sandbox;            // name or id; it runs
+  std::vector<std::string> argv;  // run in "/"
+  std::string name;               // of the image
+  std::string source;             // where it comes from, for people
+  std::string key;                // "flake:..."; the same for the same work (AdoptRequest)
+  std::vector<std::string> entrypoint;
+  std::vector<std::string> env;  // "NAME=value"
+  std::string workdir;
+  std::string user;
+  std::map<std::string, std::string> labels;
+  // What the archive cannot say.
+  struct Attributes {
+    std::string path;  // absolute, in the image
+    uint32_t mode = 0;
+    uint32_t uid = 0;
+    uint32_t gid = 0;
+    bool operator==(const Attributes&) const = default;
+  };
+  std::vector<Attributes> attributes;
+  bool operator==(const CaptureRequest&) const = default;
+};
+inline constexpr std::string_view kFlakeKey = "flake:";  // begins the key of a capture
+
+// Gives the image that was made under this key a name.
+struct AdoptRequest {
+  std::string key;
+  std::string name;
+  bool operator==(const AdoptRequest&) const = default;
+};
+
 struct TagRequest {
   std::string name;  // another name for the image; taken from the one that had it
   bool operator==(const TagRequest&) const = default;
@@ -292,6 +324,8 @@ std::string encode(const Image& value);
 std::string encode(const std::vector<Image>& value);
 std::string encode(const ImportRequest& value);
 std::string encode(const PullRequest& value);
+std::string encode(const CaptureRequest& value);
+std::string encode(const AdoptRequest& value);
 std::string encode(const TagRequest& value);
 std::string encode(const PruneRequest& value);
 std::string encode(const PruneResult& value);
@@ -313,6 +347,8 @@ Image decode_image(std::string_view json);
 std::vector<Image> decode_images(std::string_view json);
 ImportRequest decode_import(std::string_view json);
 PullRequest decode_pull(std::string_view json);
+CaptureRequest decode_capture(std::string_view json);
+AdoptRequest decode_adopt(std::string_view json);
 TagRequest decode_tag(std::string_view json);
 PruneRequest decode_prune(std::string_view json);
 PruneResult decode_prune_result(std::string_view json);

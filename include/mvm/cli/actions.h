@@ -57,6 +57,16 @@ int image_prune(Context& context, const Arguments& arguments);
 // and is not here yet. What is here is used as it is, without asking the registry.
 void ensure_image(Context& context, const std::string& reference, bool quiet);
 
+// ---- flakes ----------------------------------------------------------------------------------
+int build_flake(Context& context, const BuildOptions& options);
+// What `up` starts from when the settings name a flake: built where it has to be.
+api::Image build_image_of(Context& context, const config::Settings& settings,
+                          const std::string& name, bool quiet);
+int builder_status(Context& context, const Arguments& arguments);
+int builder_shell(Context& context, const Arguments& arguments);
+int builder_collect(Context& context, const Arguments& arguments);
+int builder_reset(Context& context, const Arguments& arguments);
+
 int kernel_import(Context& context, const Arguments& arguments);
 int kernel_list(Context& context, const Arguments& arguments);
 int kernel_remove(Context& context, const Arguments& arguments);

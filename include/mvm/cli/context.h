@@ -84,6 +84,17 @@ class SandboxEnded : public Error {
 // 124 for a limit of time, 137 (as by SIGKILL) for want of memory and for who was killed, else 125.
 int exit_code_of(proto::EndReason reason);
 
+// A build that another command needed has ended without an image; why was said already.
+class BuildEnded : public Error {
+ public:
+  explicit BuildEnded(int code)
+      : Error(Kind::Unavailable, "the image was not built"), code_(code) {}
+  int code() const { return code_; }
+
+ private:
+  int code_;
+};
+
 // Columns of text, each as wide as its widest cell.
 std::string table(const std::vector<std::vector<std::string>>& rows);
 

@@ -65,6 +65,18 @@ struct RunOptions {
 };
 RunOptions run_options(const Arguments& arguments, const Variable& variable);
 
+struct BuildOptions {
+  config::Settings flags;
+  std::string directory = ".";  // where the flake's own path and mvm.toml are looked for
+  std::vector<std::pair<std::string, std::string>> overrides;  // input, folder as it was given
+  bool update_lock = false;
+  bool verbose = false;
+  bool quiet = false;
+  bool json = false;
+  bool operator==(const BuildOptions&) const = default;
+};
+BuildOptions build_options(const Arguments& arguments);
+
 struct ExplainOptions {
   config::Settings flags;               // the network's
   std::optional<std::string> manifest;  // -f

@@ -17,6 +17,8 @@ namespace mvm::config {
 struct Settings {
   std::optional<std::string> name;
   std::optional<std::string> image;
+  std::optional<std::string> flake;
+  std::optional<std::string> flake_profile;
   std::optional<std::string> kernel;
   std::optional<std::string> workdir;
   std::optional<std::string> user;
@@ -81,6 +83,14 @@ struct Settings {
   std::optional<uint64_t> pii_token_lifetime_ms;
   std::optional<uint64_t> pii_token_window_ms;
   std::optional<bool> pii_token_once;
+  // The builder, where flakes are built.
+  std::optional<std::string> builder_image;
+  std::optional<uint64_t> builder_cpus;    // 0: as many as the host has
+  std::optional<uint64_t> builder_memory;  // bytes
+  std::optional<uint64_t> builder_disk;    // bytes
+  std::optional<std::string> builder_network;
+  std::vector<std::string> builder_allow_hosts;
+  std::optional<uint64_t> build_timeout_ms;  // 0: none
   std::map<std::string, std::string> env;
   std::map<std::string, std::string> labels;
   bool operator==(const Settings&) const = default;

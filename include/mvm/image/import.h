@@ -11,6 +11,7 @@
 
 #include <sys/types.h>
 
+#include "mvm/base/bytes.h"
 #include "mvm/image/oci_source.h"
 #include "mvm/store/images.h"
 
@@ -59,6 +60,26 @@ struct Imported {
 Imported import_image(store::Images& images, const std::string& source,
                       const store::ImageName& name, const ImportOptions& options = {},
                       const Progress& progress = {});
+
+// What an archive cannot say of a path, or says otherwise.
+struct PathAttributes {
+  std::string path;  // absolute, in the image
+  uint16_t permissions = 0644;
+  Owner owner;
+};
+
+// A tar archive that somebody makes while it is read.
+struct TarStream {
+  std::function<ByteView()> next;  // the next piece, valid until the next call; empty: no more
+  std::string shown;               // where it comes from, for messages and the manifest
+  std::string kind;                // "flake", for the manifest
+  std::string key;                 // of the work (store::Manifest::source_key), or ""
+  std::vector<PathAttributes> attributes;
+};
+// Reads it to its end, which is `next` giving nothing: what that throws is thrown, and no image
+// made of what was half there.
+Imported import_tar(store::Images& images, const TarStream& stream, const store::ImageName& name,
+                    const ImportOptions& options = {}, const Progress& progress = {});
 
 // The image that `source` resolves to. Work that is done already, or is being done by another
 // import, is not done again. `shown` is where it came from, for messages and the manifest.

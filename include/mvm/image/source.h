@@ -43,6 +43,11 @@ class LayerReader {
   uint64_t unpacked_ = 0;
 };
 
+// Reads a plain tar archive out of what `next` gives, to its end. The rules of read_tar.
+void read_tar_stream(const std::function<ByteView()>& next, const std::string& shown,
+                     const ImportOptions& options, const Progress& progress, Tree& tree,
+                     ErofsWriter& writer, Notes& notes);
+
 // Reads a tar archive (plain or compressed) from `fd`; `shown` names it in messages. Refused, with
 // the entry's name: absolute paths, "..", names that are too long, parents that are no directories
 // (a symbolic link among them), hard links to what is not there. A later entry replaces an earlier

@@ -57,6 +57,8 @@ class Paths {
   std::string initramfs_dir() const { return data_ + "/initramfs"; }
   std::string overlays_dir() const { return data_ + "/overlay"; }
   std::string sandboxes_dir() const { return data_ + "/sandboxes"; }
+  // Held by whoever builds; says who.
+  std::string builder_lock() const { return data_ + "/builder.lock"; }
   std::string audit_dir() const { return data_ + "/audit"; }
   std::string audit_log(std::string_view id) const;  // of a sandbox, or "daemon"
   std::string audit_public_key() const { return audit_dir() + "/key.pub"; }

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "mvm/agent/exec.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/process.h"
 
@@ -140,6 +141,76 @@ TEST_F(WithAgent, CopiesATreeThereAndBack) {
   std::array<char, 64> target{};
   EXPECT_EQ(::readlink((back + "/dangling").c_str(), target.data(), target.size()), 9);
   EXPECT_STREQ(target.data(), "/no/where");
+}
+
+TEST_F(WithAgent, CopiesOneAfterTheOtherOverOneConnection) {
+  // The last of what is sent gives credit back, which must not come behind the end.
+  make(here_ + "/big", std::string(300'000, 'x'));
+  for (int round = 0; round < 5; ++round)
+    put(*connection_, here_ + "/big", there_ + "/copy" + std::to_string(round), {});
+  EXPECT_EQ(text(there_ + "/copy4"), std::string(300'000, 'x'));
+}
+
+TEST_F(WithAgent, CopiesTheSameStreamForTheSameContentUnderAView) {
+  make(here_ + "/kept", "one", 0600);
+  make(here_ + "/tool", "two", 0711);
+  make(here_ + "/left", "three");
+  sys::make_directories(here_ + "/empty", 0700);
+  PutOptions options;
+  options.view.emplace();
+  options.view->mtime = 77;
+  options.view->keep = [](const std::string& path, bool directory) {
+    return !directory && path != "left";
+  };
+  put(*connection_, here_ + "/.", there_ + "/to", options);
+  EXPECT_THAT(sys::list_directory(there_ + "/to"), ElementsAre("kept", "tool"));
+  struct stat status{};
+  ASSERT_EQ(::stat((there_ + "/to/kept").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0644U);
+  EXPECT_EQ(status.st_mtime, 77);
+  ASSERT_EQ(::stat((there_ + "/to/tool").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0755U);
+
+  const auto stream = [&](const std::string& folder) {
+    Bytes out;
+    TreeReader reader(folder, true, {}, TreeView{});
+    while (reader.produce(out)) {
+    }
+    return out;
+  };
+  const std::string other = base_.path() + "/other";
+  sys::make_directories(other);
+  for (const char* name : {"b", "a", "c"}) make(other + "/" + name, name);
+  EXPECT_EQ(stream(other), stream(other));
+}
+
+TEST_F(WithAgent, RunsCommandsAndTakesWhatTheyPrint) {
+  proto::ExecRequest request;
+  request.argv = {"/bin/sh", "-c", "printf out; printf err >&2; exit 3"};
+  for (int round = 0; round < 2; ++round) {
+    std::string out;
+    std::string err;
+    const auto result = run_command(*connection_, request, [&](Stream stream, ByteView data) {
+      (stream == Stream::Out ? out : err) += as_text(data);
+    });
+    EXPECT_EQ(out, "out");
+    EXPECT_EQ(err, "err");
+    EXPECT_EQ(result.exit_code, 3);
+  }
+  // More than a window, so credit has to be given back.
+  request.argv = {"/bin/sh", "-c", "head -c 3000000 /dev/zero"};
+  size_t bytes = 0;
+  run_command(*connection_, request, [&](Stream, ByteView data) { bytes += data.size(); });
+  EXPECT_EQ(bytes, 3'000'000U);
+}
+
+TEST_F(WithAgent, EndsACommandWhoseOutputNobodyWants) {
+  proto::ExecRequest request;
+  request.argv = {"/bin/sh", "-c", "while :; do echo more; done"};
+  EXPECT_THROW(run_command(*connection_, request,
+                           [](Stream, ByteView) { throw Error(Kind::Exhausted, "enough"); }),
+               Error);
+  // The agent ends when nothing runs any more, and the fixture waits for that.
 }
 
 TEST_F(WithAgent, FollowsTheRulesForDestinations) {

@@ -111,6 +111,16 @@ class ScriptedService final : public Service {
   Image pull_image(const PullRequest& request, const ProgressSink&) override {
     return image(request.reference);
   }
+  Image capture_image(const CaptureRequest& request, const ProgressSink& progress) override {
+    progress({"reading", 1, 0, ""});
+    Image made = image(request.name);
+    made.source = request.sandbox + " " + request.key;
+    return made;
+  }
+  Image adopt_image(const AdoptRequest& request) override {
+    if (request.key != "flake:known") throw Error(Kind::NotFound, "no such work");
+    return image(request.name);
+  }
   void remove_image(const std::string&, bool) override {}
   Image tag_image(const std::string&, const TagRequest& request) override {
     return image(request.name);
@@ -349,6 +359,10 @@ TEST_F(ServerTest, ErrorsArriveAsTheyWereThrown) {
             "conflict|taken exists already|mvm rm taken");
   EXPECT_EQ(told([&] { calls->create({.name = "bug", .image = "b"}); }), "internal|a bug|");
   EXPECT_EQ(told([&] { calls->remove("web", false); }), "conflict|web runs|");
+  CaptureRequest capture{"box", {"tar"}, "web", "/flake", "flake:1"};
+  EXPECT_EQ(calls->capture_image(capture, {}).source, "box flake:1");
+  EXPECT_EQ(calls->adopt_image({"flake:known", "web"}).name, "web");
+  EXPECT_EQ(told([&] { calls->adopt_image({"flake:other", "web"}); }), "not_found|no such work|");
   EXPECT_EQ(told([&] { calls->import_image({"/x", "early"}, {}); }), "not_found|no such file|");
   EXPECT_EQ(told([&] { calls->import_image({"/x", "late"}, {}); }),
             "exhausted|disk full|make room");

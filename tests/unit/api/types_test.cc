@@ -147,6 +147,12 @@ TEST(Others, RoundTrip) {
   EXPECT_EQ(decode_import(encode(ImportRequest{"/x", "y"})), (ImportRequest{"/x", "y"}));
   const ImportRequest whole{"/x", "y", "v1", "linux/arm64", true};
   EXPECT_EQ(decode_import(encode(whole)), whole);
+  CaptureRequest capture{"box", {"tar", "-c"}, "web", "/flake", "flake:1"};
+  capture.env = {"A=1"};
+  capture.labels = {{"k", "v"}};
+  capture.attributes = {{"/tmp", 01777, 1, 2}};
+  EXPECT_EQ(decode_capture(encode(capture)), capture);
+  EXPECT_EQ(decode_adopt(encode(AdoptRequest{"flake:1", "web"})), (AdoptRequest{"flake:1", "web"}));
   const PullRequest pull{"a/b:c", "n", "linux/arm64", true};
   EXPECT_EQ(decode_pull(encode(pull)), pull);
   EXPECT_EQ(decode_tag(encode(TagRequest{"n"})), TagRequest{"n"});

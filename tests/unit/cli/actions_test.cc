@@ -121,6 +121,16 @@ class FakeDaemon final : public api::Service {
     image_list.push_back(image);
     return image;
   }
+  api::Image capture_image(const api::CaptureRequest& request, const api::ProgressSink&) override {
+    calls.push_back("capture_image " + request.sandbox + " " + request.name);
+    return {};
+  }
+  api::Image adopt_image(const api::AdoptRequest& request) override {
+    calls.push_back("adopt_image " + request.name);
+    if (!adopted) throw Error(Kind::NotFound, "there is no image of this work");
+    return *adopted;
+  }
+  std::optional<api::Image> adopted;
   api::Image tag_image(const std::string& reference, const api::TagRequest& request) override {
     calls.push_back("tag_image " + reference + " " + request.name);
     return {};
@@ -753,6 +763,76 @@ TEST_F(Actions, PolicyExplainRefusesWhatIsNoRequest) {
               HasSubstr("at most a method and a URL"));
   EXPECT_THAT(failure({"policy", "explain", "a.example:0"}), HasSubstr("no port from 1 to 65535"));
   EXPECT_THAT(failure({"policy", "explain", "a b"}), HasSubstr("neither a host name nor"));
+}
+
+// ---- flakes that were built before: the builder is not asked for
+
+class BuiltBefore : public Actions {
+ protected:
+  BuiltBefore() {
+    write("flake.nix", "{ }");
+    api::Image builder;
+    builder.name = "mvm-builder";
+    builder.digest = "b";
+    daemon.image_list.push_back(builder);
+    daemon.adopted.emplace();
+    daemon.adopted->digest = "0123456789abcdef";
+    daemon.adopted->size = uint64_t{3} << 20;
+  }
+};
+
+TEST_F(BuiltBefore, BuildSaysThatNothingHasChanged) {
+  EXPECT_EQ(run({"build", "--name", "web"}), 0);
+  EXPECT_THAT(out, testing::MatchesRegex(
+                       "image web: nothing has changed, 0123456789ab \\([0-9]+\\.[0-9] s\\)\n"));
+  EXPECT_THAT(daemon.calls, testing::ElementsAre("adopt_image web"));
+  EXPECT_EQ(run({"build", folder.path(), "--name", "web", "--json"}), 0);
+  EXPECT_THAT(out, HasSubstr("\"unchanged\":true"));
+}
+
+TEST_F(BuiltBefore, BuildNamesTheImageAfterTheManifestTheFolderAndThePackage) {
+  write("mvm.toml", "name = \"agent\"\n");
+  run({"build"});
+  EXPECT_EQ(daemon.calls.back(), "adopt_image agent");
+  write("mvm.toml", "cpus = 1\n");
+  const std::string base = folder.path().substr(folder.path().rfind('/') + 1);
+  run({"build", "--flake", ".#packages.x86_64-linux.web"});
+  EXPECT_EQ(daemon.calls.back(), "adopt_image " + base + "-web");
+  run({"build", "--profile", "job"});
+  EXPECT_EQ(daemon.calls.back(), "adopt_image " + base + "-job");
+  EXPECT_THAT(failure({"build", "--flake", ".#web", "--profile", "job"}), HasSubstr("another"));
+}
+
+TEST_F(BuiltBefore, UpStartsFromWhatTheFlakeMakes) {
+  EXPECT_EQ(run({"up", "web", "--flake", "."}), 0);
+  EXPECT_EQ(daemon.created.front().image, "web");
+  write("mvm.toml", "name = \"box\"\nflake = \".\"\nflake_profile = \"job\"\n");
+  EXPECT_EQ(run({"up"}), 0);
+  EXPECT_EQ(daemon.created.back().image, "box");
+  // What is said last counts; both in one place is a contradiction.
+  EXPECT_EQ(run({"up", "other", "--image", "base"}), 0);
+  EXPECT_EQ(daemon.created.back().image, "base");
+  EXPECT_THAT(failure({"up", "x", "--image", "base", "--flake", "."}), HasSubstr("contradict"));
+  write("mvm.toml", "flake = \".\"\nimage = \"base\"\n");
+  EXPECT_THAT(failure({"up", "x"}), HasSubstr("contradict"));
+}
+
+TEST_F(BuiltBefore, BuildNeedsABuilderImageAndAFlake) {
+  daemon.image_list.clear();
+  EXPECT_THAT(failure({"build"}), HasSubstr("no image 'mvm-builder' for the builder"));
+  EXPECT_THAT(failure({"build", "missing"}), HasSubstr("missing"));
+  EXPECT_THAT(failure({"build", "--override-input", "nixpkgs"}), HasSubstr("INPUT=FOLDER"));
+  EXPECT_THAT(failure({"build", "--quiet", "--verbose"}), HasSubstr("contradict"));
+}
+
+TEST_F(BuiltBefore, TheBuilderIsNotMistakenForAnotherSandbox) {
+  EXPECT_EQ(run({"builder", "status"}), 0);
+  EXPECT_THAT(out, HasSubstr("no builder yet"));
+  EXPECT_EQ(run({"builder", "reset"}), 0);
+  EXPECT_EQ(run({"builder", "gc"}), 0);
+  run({"up", "mvm-builder"});
+  EXPECT_THAT(failure({"builder", "status"}), HasSubstr("is not mvm's builder"));
+  EXPECT_THAT(failure({"builder", "reset"}), HasSubstr("is not mvm's builder"));
 }
 
 TEST(Tame, ShowsControlBytesAndLetsTextPass) {

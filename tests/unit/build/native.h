@@ -1,0 +1,53 @@
+#pragma once
+// A builder without a machine: the agent itself, in the builder's root file system with Debian's
+// Nix, in namespaces without any right on this host and without a network (tests/nix/enter).
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "mvm/build/build.h"
+#include "mvm/store/images.h"
+#include "mvm/store/paths.h"
+#include "mvm/sys/file.h"
+#include "mvm/sys/process.h"
+
+namespace mvm::build {
+
+class NativeBuilder : public Builder {
+ public:
+  // `interrupt` as of agent::Connection. `small_disk`: bytes of its writable layer.
+  explicit NativeBuilder(const std::string& base, std::optional<uint64_t> small_disk = {});
+  ~NativeBuilder() override;
+
+  std::string identity() override { return identity_; }
+  agent::Connection& connection() override;
+  std::optional<api::Image> adopt(const api::AdoptRequest& request) override;
+  api::Image capture(api::CaptureRequest request) override;
+  std::string install_kernel(const std::string& bundle) override;
+  // Ends the agent, and with it all that runs there.
+  void stop();
+
+  store::Images& images() { return images_; }
+  std::string identity_ = "native";
+  int interrupt = -1;
+  size_t starts = 0;
+  std::vector<std::string> kernels;
+
+ private:
+  std::string work_;
+  std::optional<uint64_t> small_disk_;
+  store::Paths paths_;
+  store::Images images_;
+  sys::Child agent_;
+  std::optional<agent::Connection> connection_;
+};
+
+// Folders that the tests stand on; made once on this machine.
+const std::string& stand_in_folder();
+const std::string& builder_root();
+
+// Runs a program to its end; throws where it fails. What it prints is returned.
+std::string run_program(std::vector<std::string> argv, const std::string& directory = "/");
+
+}
