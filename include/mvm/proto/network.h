@@ -44,7 +44,7 @@ struct NetworkConfig {
   std::vector<std::string> allow_endpoints;  // "GET https://example.com/v1/**"; before `routes`
   std::vector<NetworkRoute> routes;
   std::vector<std::string> resolvers;  // "9.9.9.9", "[2620:fe::fe]:53"; empty: the host's
-  AiConfig ai;             // use of AI at the hosts that the rules admit
+  AiConfig ai;                         // use of AI at the hosts that the rules admit
   uint32_t mtu = kMaxMtu;  // no wire is on the way, so frames are as long as the kernel's can be
   bool operator==(const NetworkConfig&) const = default;
 
