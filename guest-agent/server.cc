@@ -132,8 +132,8 @@ sys::Fd listen_vsock(uint32_t port) {
 
 std::optional<sys::Fd> call_host(uint32_t port) {
   sys::Fd fd = vsock_socket();
-  // The host's processes answer, and those may have to wait for a busy host's processors: as long as
-  // a start may take. One that gives up earlier ends a sandbox that has just been accepted.
+  // The host's processes answer, and those may have to wait for a busy host's processors: as long
+  // as a start may take. One that gives up earlier ends a sandbox that has just been accepted.
   timeval limit{30, 0};
   ::setsockopt(fd.get(), AF_VSOCK, SO_VM_SOCKETS_CONNECT_TIMEOUT, &limit, sizeof limit);
   const int flags = ::fcntl(fd.get(), F_GETFL);

@@ -27,7 +27,8 @@ inline constexpr std::array kUpPositionals = {
     Positional{"NAME", "Name of the sandbox. Default: the manifest's, else the folder's.", false,
                false, Offer::Sandboxes}};
 inline constexpr auto kUpOptions =
-    joined(std::array{kManifest, kFlake}, kMachine, kNetwork, std::array{kPublish}, kSecrets, kLife, kPlace,
+    joined(std::array{kManifest, kFlake}, kMachine, kNetwork, std::array{kPublish}, kSecrets, kLife,
+           kPlace,
            std::array{Option{0, "rm", "", "", "Remove it, with all it wrote, when it ends."}, kName,
                       kQuiet, kJson});
 inline constexpr std::array<std::string_view, 6> kUpExamples = {

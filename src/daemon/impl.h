@@ -23,11 +23,11 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "mvm/api/metrics_server.h"
 #include "mvm/api/server.h"
 #include "mvm/base/scope_exit.h"
 #include "mvm/base/text.h"
 #include "mvm/crypto/random.h"
-#include "mvm/api/metrics_server.h"
 #include "mvm/daemon/daemon.h"
 #include "mvm/image/import.h"
 #include "mvm/sys/error.h"

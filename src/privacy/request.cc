@@ -160,8 +160,7 @@ FilterVerdict PiiFilter::prepare_body(const http::RequestHead& head, BodyUse& bo
         return source_.rules_.pass_undecodable;
       }};
   rewriter_ = protect::body_rewriter(*media, rules);
-  if (!rewriter_)
-    return undecodable("nothing is known of the text in a body of its Content-Type");
+  if (!rewriter_) return undecodable("nothing is known of the text in a body of its Content-Type");
   request_ = coded(*codings);
   request_done_ = false;
   const bool changes =

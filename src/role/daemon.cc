@@ -61,7 +61,9 @@ static void check_kvm() {
 }
 
 static int usage(std::string_view what) {
-  std::fprintf(stderr, "mvm daemon: %s\nusage: mvm daemon [--foreground] [--metrics-listen ADDRESS:PORT] [--ready-fd N]\n",
+  std::fprintf(stderr,
+               "mvm daemon: %s\nusage: mvm daemon [--foreground] [--metrics-listen ADDRESS:PORT] "
+               "[--ready-fd N]\n",
                printable(what).c_str());
   return 2;
 }

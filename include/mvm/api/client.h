@@ -50,8 +50,7 @@ class Client final : public Service {
   Kernel import_kernel(const KernelImportRequest& request) override;
   void remove_kernel(const std::string& name, bool force) override;
   std::vector<AiUsage> ai_usage() override;
-  AiUsage change_ai_budget(const std::string& name,
-                           const proto::AiBudgetRequest& request) override;
+  AiUsage change_ai_budget(const std::string& name, const proto::AiBudgetRequest& request) override;
   std::string metrics(bool otlp) override;
   void stop_daemon() override;
 
