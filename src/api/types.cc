@@ -123,6 +123,8 @@ void describe(Io& io, T& value) {
     io("limits", value.limits);
     io("network", value.network);
     io("ports", value.ports);
+    io("secrets", value.secrets);
+    io.unless_empty("secret_values", value.secret_values);
   } else if constexpr (std::is_same_v<Plain, proto::PublishedPort>) {
     std::string address = value.address.text();
     io("address", address);
@@ -133,8 +135,6 @@ void describe(Io& io, T& value) {
       if (!parsed) bad_json("port.address", "no IP address: \"" + printable(address, 60) + "\"");
       value.address = *parsed;
     }
-    io("secrets", value.secrets);
-    io.unless_empty("secret_values", value.secret_values);
   } else if constexpr (std::is_same_v<Plain, proto::SecretRule>) {
     io.required("name", value.name);
     io("from", value.from);

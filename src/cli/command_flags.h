@@ -31,7 +31,7 @@ inline constexpr auto kUpOptions =
            kPlace,
            std::array{Option{0, "rm", "", "", "Remove it, with all it wrote, when it ends."}, kName,
                       kQuiet, kJson});
-inline constexpr std::array<std::string_view, 6> kUpExamples = {
+inline constexpr std::array<std::string_view, 8> kUpExamples = {
     "mvm up",
     "mvm up agent-sandbox",
     "mvm up agent-sandbox --flake .#agent",
