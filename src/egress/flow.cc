@@ -72,7 +72,7 @@ void Flow::start() {
   const Verdict verdict = judge_connection();
   if (!verdict.admitted && !verdict.asks()) return refuse(EventKind::Connect, request(), verdict);
   prepare_stream(guest_.get());
-  speaks_first_ = client_speaks_first(to_.port) || verdict.decision.inspect;
+  speaks_first_ = client_speaks_first(to_.port) || verdict.decision.inspect || verdict.watched;
   if (!speaks_first_ && verdict.asks()) return ask(EventKind::Connect, request(), verdict);
   if (!speaks_first_) return dial();
   stage_ = Stage::FirstBytes;
@@ -167,7 +167,8 @@ void Flow::admit(EventKind kind, const policy::Request& asked, const Verdict& ve
   // Judged again: the policy may have changed since the connection was.
   if (!verdict.admitted) return refuse(kind, asked, verdict);
   deadline_.reset();
-  if (verdict.decision.inspect && !verdict.audited) return inspect(kind == EventKind::Tls);
+  const bool looked_into = verdict.audited ? verdict.watched : verdict.decision.inspect;
+  if (looked_into) return inspect(kind == EventKind::Tls);
   judged_ = true;
   Event event = Judge::describe(kind, asked, verdict);
   event.flow = id_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "mvm/policy/address.h"
+#include "mvm/policy/inspect.h"
 
 namespace mvm::egress {
 
@@ -37,6 +38,7 @@ Verdict Judge::ask(const policy::Request& request) const {
   }
   verdict.admitted = true;
   verdict.audited = true;
+  verdict.watched = policy::to_be_inspected(policy_, request);
   return verdict;
 }
 

@@ -12,6 +12,7 @@ struct Verdict {
   policy::Decision decision;
   bool admitted = false;
   bool audited = false;  // admitted by the mode alone
+  bool watched = false;  // its connection is looked into even then
 
   // A person has to say (Questions). Whoever cannot wait for that refuses.
   bool asks() const noexcept { return !admitted && decision.outcome == policy::Outcome::Ask; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "mvm/policy/address.h"
+#include "mvm/policy/inspect.h"
 
 namespace mvm::policy {
 namespace {
@@ -103,6 +104,8 @@ Decision judge_address(const Policy& policy, const Request& request, Decision de
   return {Outcome::Allow, Reason::Allowed, range->id, false};
 }
 
+}
+
 bool to_be_inspected(const Policy& policy, const Request& request) {
   for (const InspectRule& rule : policy.inspect) {
     const bool host = !rule.host || (request.host && rule.host->matches(*request.host));
@@ -110,8 +113,6 @@ bool to_be_inspected(const Policy& policy, const Request& request) {
     if (host && port) return rule.inspect;
   }
   return false;
-}
-
 }
 
 Decision decide(const Policy& policy, const Request& request) {

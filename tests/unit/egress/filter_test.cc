@@ -283,6 +283,21 @@ TEST_F(Filter, SeeOnlyWhatThePolicyLooksInto) {
   EXPECT_EQ(guest({"curl", "-sS", "--cacert", path, "https://api.example/"}).out, "one two");
 }
 
+TEST_F(Filter, SeeWhatAuditModeLetsThroughToo) {
+  const std::string path = certificate("api.example");
+  settings_.trust = crypto::TrustStore::from_pem(as_text(sys::read_file(path, 1 << 20)), path);
+  serve({"python3", "-u", "-c", kServer, kPublic, "443", path}, {ip(kPublic), 443});
+  serve({"python3", "-u", "-c", kServer, kPublic, "80"}, {ip(kPublic), 80});
+  add({"a", "two", "three", BodyUse::Ignore, BodyUse::Rewrite});
+  settings_.mode = Mode::Audit;  // and no rule
+  settings_.policy.inspect.push_back({{}, {}, true});
+  start_proxy();
+  const std::string authority = file("authority.pem", proxy_->authority_pem());
+  EXPECT_EQ(guest({"curl", "-sS", "--cacert", authority, "https://api.example/"}).out, "one three");
+  EXPECT_EQ(get("/"), "one three");
+  EXPECT_TRUE(events_of(EventKind::Http).at(0).audited);
+}
+
 TEST_F(Filter, NothingUnreadPassesWhereEverythingIsLookedInto) {
   allow_host("api.example:2222");
   settings_.policy.inspect.push_back({{}, {}, true});
