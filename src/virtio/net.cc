@@ -38,7 +38,7 @@ constexpr size_t kMaxSegments = 1024;
 
 Net::Net(FramePort& port, const FrameOwner& owner, uint16_t mtu) noexcept
     : port_(port), owner_(owner) {
-  config_ = {.mac = owner.mac, .status = kLinkUp, .max_queue_pairs = 1, .mtu = mtu};
+  config_ = {.mac = owner.mac, .status = 0, .max_queue_pairs = 1, .mtu = mtu};
   waiting_.reserve(kMaxQueueSize);
   segments_.reserve(kMaxSegments);
 }
@@ -80,6 +80,7 @@ void Net::reset() noexcept {
   queues_ = {};
   negotiated_ = Features();
   effects_ = {};
+  config_.status = 0;
   waiting_.clear();
   segments_.clear();
   room_ = 0;
@@ -125,6 +126,12 @@ bool Net::take_buffer(Queue& queue) noexcept {
     return false;
   }
   if (!*popped) return false;
+  // Now that somebody receives. Linux hears at once of a link that comes up under a card that is
+  // up, and a second later of one that was up before: until then its IPv6 addresses are of no use.
+  if (config_.status != kLinkUp) {
+    config_.status = kLinkUp;
+    effects_.config_changed = negotiated_.has(kFeatureStatus);
+  }
   // §5.1.6.3.1: room for the header at least; without mergeable buffers, for all of a frame.
   const bool mergeable = negotiated_.has(kFeatureMergeableBuffers);
   if (chain_.writable_length() < (mergeable ? sizeof(NetHeader) : frame_room_)) {

@@ -46,7 +46,8 @@ class Net : public Device {
     Starved,  // the guest has no buffers: call again after its next kick
   };
 
-  // `port` must outlive the device. `mtu` is told to the driver.
+  // `port` must outlive the device. `mtu` is told to the driver. The link comes up with the first
+  // buffer for a frame.
   Net(FramePort& port, const FrameOwner& owner, uint16_t mtu) noexcept;
 
   // Moves frames from the port to the guest. Call when the port has some.

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import textwrap
 
-from harness import MVM, equal, eventually, expect, guest, has, mvm, ok, sandbox, sandbox_json
+from harness import MVM, equal, eventually, expect, guest, has, mvm, ok, sandbox, sandbox_json, start
 
 # Random writes of random sizes with an fsync now and then, against a copy in memory; then reads by way of the page cache and
 # past it. What was synced before the sandbox ends must be there afterwards.
@@ -158,3 +158,18 @@ def test_without_io_uring_workers_do_the_same():
             mvm("rm", "--force", "noring")
             mvm("daemon", "stop")
             os.environ["MVM_RUNTIME_DIR"] = was
+
+
+def test_a_killed_machine_leaves_a_sound_file_system():
+    """A kill of the monitor is a power failure to the guest: directories being written are whole afterwards."""
+    churn = "i=0; while :; do mkdir -p /root/churn/$i; echo $i >/root/churn/$i/file; i=$((i+1)); done"
+    with sandbox("churn"):
+        for _ in range(3):
+            busy = start("exec", "churn", "--", "sh", "-c", churn)
+            eventually(lambda: int(guest("churn", "ls /root/churn 2>/dev/null | wc -l")) > 200, "directories are being made")
+            os.kill(sandbox_json("churn")["pids"]["monitor"], signal.SIGKILL)
+            busy.communicate(timeout=60)
+            eventually(lambda: sandbox_json("churn")["state"] == "crashed", "the crash is noticed")
+            ok("up", "churn")
+            equal(guest("churn", "dmesg | grep -c 'EXT4-fs error' || :"), "0", "errors of the file system")
+            guest("churn", "rm -rf /root/churn && sync")

@@ -26,6 +26,7 @@ constexpr unsigned kChecksum = 0;
 constexpr unsigned kGuestChecksum = 1;
 constexpr unsigned kGuestTso4 = 7;
 constexpr unsigned kMergeable = 15;
+constexpr unsigned kStatus = 16;
 
 class FakePort : public FramePort {
  public:
@@ -196,6 +197,32 @@ TEST_F(NetTest, IsIdleAfterReset) {
   EXPECT_EQ(device.receive(), Net::Received::Starved);
   EXPECT_EQ(device.process(Net::kTransmitQueue), Progress::Idle);
   EXPECT_EQ(port.waiting.size(), 1U);
+}
+
+class StatusNetTest : public NetTest {
+ protected:
+  StatusNetTest() : NetTest(Features().with(kMergeable).with(kStatus)) {}
+  uint16_t link() const {
+  EXPECT_EQ(config[6], std::byte{0});  // the link is not up yet
+    std::memcpy(&status, device.config().data() + 6, sizeof status);
+    return status;
+  }
+};
+
+TEST_F(StatusNetTest, TheLinkComesUpWithTheFirstBuffer) {
+  EXPECT_EQ(link(), 0);
+  device.receive();
+  EXPECT_EQ(link(), 0);
+  EXPECT_FALSE(device.take_effects().config_changed);
+  rx.add({{kData, 300, true}});
+  device.receive();
+  EXPECT_EQ(link(), 1);
+  EXPECT_TRUE(device.take_effects().config_changed);
+  rx.add({{kData + 0x1000, 300, true}});
+  device.receive();
+  EXPECT_FALSE(device.take_effects().config_changed);
+  device.reset();
+  EXPECT_EQ(link(), 0);
 }
 
 TEST_F(NetTest, TellsTheDriverItsAddressAndMtu) {
