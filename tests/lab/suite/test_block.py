@@ -162,10 +162,11 @@ def test_without_io_uring_workers_do_the_same():
 
 def test_a_killed_machine_leaves_a_sound_file_system():
     """A kill of the monitor is a power failure to the guest: directories being written are whole afterwards."""
-    churn = "i=0; while :; do mkdir -p /root/churn/$i; echo $i >/root/churn/$i/file; i=$((i+1)); done"
+    churn = "import itertools, os, pathlib\n" \
+            "for i in itertools.count():\n os.makedirs(f'/root/churn/{i}')\n pathlib.Path(f'/root/churn/{i}/file').write_text('x')"
     with sandbox("churn"):
         for _ in range(3):
-            busy = start("exec", "churn", "--", "sh", "-c", churn)
+            busy = start("exec", "churn", "--", "python3", "-c", churn)
             eventually(lambda: int(guest("churn", "ls /root/churn 2>/dev/null | wc -l")) > 200, "directories are being made")
             os.kill(sandbox_json("churn")["pids"]["monitor"], signal.SIGKILL)
             busy.communicate(timeout=60)
