@@ -12,10 +12,6 @@
 namespace mvm::config {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-constexpr uint64_t kGiB = uint64_t{1} << 30;
-constexpr uint64_t kTiB = uint64_t{1} << 40;
-
 // It is not shown: it may be a value by mistake.
 Complaint add_secret(std::string_view text, std::map<std::string, proto::SecretRule>& secrets) {
   const auto rule = policy::parse_secret_flag(text);

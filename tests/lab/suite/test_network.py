@@ -69,7 +69,8 @@ def ping(name, mac="026d766d0002", source=GUEST4, wait="30"):
 
 
 def card_works(name):
-    equal(guest(name, "cat /sys/class/net/eth0/operstate"), "up")
+    # Linux tells of a link up to a second late (linkwatch); it carries packets before that.
+    eventually(lambda: guest(name, "cat /sys/class/net/eth0/operstate") == "up", "the link is up", seconds=5)
     equal(guest(name, "cat /sys/class/net/eth0/address"), "02:6d:76:6d:00:02")
     equal(guest(name, "cat /sys/class/net/eth0/mtu"), "65520")
     # 00..00 gateway flags: the default routes of both families lead to the gateway, and no other route leads out.
