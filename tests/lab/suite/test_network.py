@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import threading
 
-from harness import equal, expect, guest, has, mvm, ok, sandbox, shared
+from harness import equal, eventually, expect, guest, has, mvm, ok, sandbox, shared
 
 GUEST4, GATEWAY4 = "100.127.255.2", "100.127.255.1"
 GUEST6, GATEWAY6 = "fd6d:766d::2", "fd6d:766d::1"
