@@ -201,7 +201,9 @@ bool Http2Flow::stop_requests() {
   return std::erase_if(to_stop_, [this](int32_t id) {
            Stream* const stream = of_guest(id);
            if (stream == nullptr) return true;
-           if (!guest_.session.written(id)) return false;
+           const bool sent = stream->reset_when_sent ? guest_.session.unsent(id) == 0
+                                                     : guest_.session.written(id);
+           if (!sent) return false;
            guest_.session.reset(id, http::H2Error::NoError);
            drop(*stream);
            return true;

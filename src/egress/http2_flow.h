@@ -76,6 +76,7 @@ class Http2Flow final : public HttpFlow {
     bool response_begun = false;
     bool response_has_body = false;
     bool response_ended = false;
+    bool reset_when_sent = false;  // the server reset it after its answer
     http::Headers response_trailers;
     size_t owed_guest = 0;  // bytes that came, and whose window is still closed
     size_t owed_server = 0;

@@ -289,6 +289,13 @@ void Http2Flow::server_reset(Stream& stream, const http::H2Event& event) {
   if (event.fault)
     return fail(stream, Reason::UpstreamUnreachable,
                 "its answer is no HTTP/2: " + std::string(event.reason));
+  // Some servers end so what they have said in full (RFC 9113 §8.1): what is still on its way to
+  // the guest goes before it.
+  if (event.error == 0 && guest_.session.unsent(stream.guest) > 0) {
+    stream.deaf = stream.reset_when_sent = true;
+    to_stop_.push_back(stream.guest);
+    return;
+  }
   guest_.session.reset(stream.guest, known(event.error));
   drop(stream);
 }

@@ -29,7 +29,7 @@ TEST_F(Http2Ends, PassesOnAResetWithItsReason) {
   const auto exit = python(R"(
 c = Client()
 g = c.answer(c.ask('/reset')); print(g['status'], g['reset'])
-g = c.answer(c.ask('/half-reset')); print(g['status'], g['body'], g['end'], g['reset'])
+g = c.answer(c.half('/half-reset')); print(g['status'], g['body'], g['end'], g['reset'])
 print(c.answer(c.ask('/next'))['body'])
 )");
   EXPECT_EQ(exit.out, "None 11\n200 b'half' False 2\nb'hello /next'\n") << exit.err;
@@ -90,7 +90,7 @@ TEST_F(Http2Ends, CutsOffWhatTheServerCutOff) {
   start_proxy();
   const auto exit = python(R"(
 c = Client()
-a = c.ask('/half-die')
+a = c.half('/half-die')
 g = c.answer(a); print(g['status'], g['body'], g['end'], g['reset'])
 )");
   EXPECT_EQ(exit.out, "200 b'half' False 2\n") << exit.err;

@@ -54,9 +54,9 @@ server.on('stream', (s, h) => {
   } else if (path == '/none') { s.respond({':status': 204}, {endStream: true}); }
   else if (path == '/early') { s.respond({':status': 413}); s.on('finish', () => s.close(0)); s.end('too much'); }
   else if (path == '/reset') s.close(http2.constants.NGHTTP2_ENHANCE_YOUR_CALM);
-  else if (path == '/half-reset') { s.respond({':status': 200}); s.write('half', () => s.destroy(new Error('half'))); }
+  else if (path == '/half-reset') { s.respond({':status': 200}); s.write('half'); s.on('data', () => s.destroy(new Error('half'))); }
   else if (path == '/die') s.session.socket.destroy();
-  else if (path == '/half-die') { s.respond({':status': 200}); s.write('half', () => setTimeout(() => s.session.socket.destroy(), 50)); }
+  else if (path == '/half-die') { s.respond({':status': 200}); s.write('half'); s.on('data', () => s.session.socket.destroy()); }
   else if (path == '/goaway') { s.session.goaway(0); say('last'); }
   else say((h[':method'] == 'HEAD') ? '' : 'hello ' + path);
 });
@@ -102,6 +102,11 @@ class Client:
       elif isinstance(e, h2.events.StreamReset): g['reset'] = int(e.error_code)
       elif isinstance(e, h2.events.ConnectionTerminated): self.goaway = e.error_code
     self.flush()
+  # Ends what the server ends when it hears a word, after half of its answer has come.
+  def half(self, path):
+    n = self.ask(path, method='POST', end=False)
+    while not self.got[n]['body']: self.turn()
+    self.c.send_data(n, b'go'); self.flush(); return n
   def answer(self, n):
     while not self.got[n]['end'] and self.got[n]['reset'] is None: self.turn()
     return self.got[n]
