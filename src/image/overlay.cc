@@ -70,8 +70,9 @@ static std::optional<std::string> run_mkfs(const std::string& path, uint64_t siz
                                            const std::string& tables) {
   const sys::Fd log = sys::memory_file("mkfs", 0);
   const sys::Fd null = sys::open_file("/dev/null", O_RDWR);
-  const std::string extended =
-      tables + ",lazy_journal_init=1,nodiscard,root_owner=0:0,hash_seed=6d766d6f-7665-726c-6179-6861736865e1";
+  const std::string extended = tables +
+                               ",lazy_journal_init=1,nodiscard,root_owner=0:0,hash_seed=6d766d6f-"
+                               "7665-726c-6179-6861736865e1";
   sys::SpawnOptions options;
   options.argv = std::vector<std::string>{find_mkfs(),
                                           "-q",
