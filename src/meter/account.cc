@@ -25,14 +25,14 @@ constexpr const char* kOther = "other";
 
 }
 
-Counts& Account::counts_of(Provider provider, const std::string& model) {
-  const auto found = series.find({provider, model});
-  if (found != series.end()) return found->second;
+std::string Account::counted_model(const Record& record) const {
+  if (series.contains({record.provider, record.model})) return record.model;
+  // What no answer was given to names no model of its own: the guest could make them up.
+  if (record.verdict != ResponseReader::Verdict::Reported) return kOther;
   // Room for every provider's "other" is kept beside.
   const auto named =
       std::ranges::count_if(series, [](const auto& entry) { return entry.first.second != kOther; });
-  const bool full = static_cast<size_t>(named) >= kMaxSeries;
-  return series[{provider, full ? std::string(kOther) : model}];
+  return static_cast<size_t>(named) >= kMaxSeries ? kOther : record.model;
 }
 
 bool Account::counted_once(uint64_t key) const {
@@ -52,10 +52,7 @@ void Account::apply(const Record& record) {
       return;
     case RecordKind::End: {
       if (open.erase(record.id) == 0) return;  // it has ended before
-      // What no answer was given to names no model of its own: the guest could make them up.
-      const bool named = record.verdict == ResponseReader::Verdict::Reported ||
-                         series.contains({record.provider, record.model});
-      Counts& counts = counts_of(record.provider, named ? record.model : kOther);
+      Counts& counts = series[{record.provider, counted_model(record)}];
       add(counts.requests, 1);
       if (counted_once(record.once)) return;
       if (record.once != 0 && record.verdict == ResponseReader::Verdict::Reported) {
@@ -89,7 +86,7 @@ void Account::apply(const Record& record) {
     case RecordKind::Refused:
       // One that had begun, and is none after all.
       if (open.erase(record.id) != 0 && spent.requests != 0) --spent.requests;
-      add(counts_of(record.provider, kOther).refused, 1);
+      add(series[{record.provider, kOther}].refused, 1);
       return;
     case RecordKind::Reset:
       spent = {};

@@ -32,7 +32,7 @@ Ledger::Ledger(Terms terms, Account account, Keep keep)
   for (const auto& [id, request] : account_.open) left.push_back(id);
   for (const uint64_t id : left) {
     bounded_[id] = account_.open.at(id).bounds;
-    settle(id, {});
+    left_over_.push_back(settle(id, {}));
   }
 }
 
@@ -155,7 +155,7 @@ std::optional<Denial> Ledger::bound(uint64_t id, const Bounds& bounds) {
   return std::nullopt;
 }
 
-void Ledger::settle(uint64_t id, const ResponseReader::Result& result, uint64_t once) {
+Record Ledger::settle(uint64_t id, const ResponseReader::Result& result, uint64_t once) {
   const auto open = account_.open.find(id);
   MVM_ASSERT(open != account_.open.end());
   Record record;
@@ -182,7 +182,11 @@ void Ledger::settle(uint64_t id, const ResponseReader::Result& result, uint64_t 
                               (record.cost ? 0 : result.usage.output) + record.estimate.output);
   }
   bounded_.erase(id);
+  Record told = record;
+  told.model = account_.counted_model(record);
+  if (account_.counted_once(once)) told.verdict = Verdict::Nothing;
   if (!this->record(record)) owed_.push_back(std::move(record));
+  return told;
 }
 
 bool Ledger::set_budget(const Budget& budget) {

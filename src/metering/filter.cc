@@ -81,10 +81,12 @@ FilterRefusal refusal_of(const meter::Denial& denial, meter::Provider provider) 
 class MeterFilter : public egress::ExchangeFilter {
  public:
   MeterFilter(const meter::Catalogue& catalogue, bool inject, meter::Ledger& ledger,
-              const egress::Exchange& exchange)
+              const MeterSource::Watcher& watcher, const egress::Exchange& exchange)
       : catalogue_(&catalogue),
         ledger_(&ledger),
         inject_(inject),
+        watcher_(watcher),
+        flow_(exchange.flow),
         host_(exchange.host),
         port_(exchange.port) {}
 
@@ -104,6 +106,8 @@ class MeterFilter : public egress::ExchangeFilter {
   const meter::Catalogue* catalogue_;
   meter::Ledger* ledger_;
   bool inject_;
+  const MeterSource::Watcher& watcher_;
+  uint64_t flow_;
   std::string host_;
   uint16_t port_;
   meter::Call call_;
@@ -230,7 +234,10 @@ void MeterFilter::ended(bool whole) noexcept {
   }
   if (result.model.empty()) result.model = request_.facts().model;
   if (result.model.empty()) result.model = call_.model;
-  ledger_->settle(id, result, call_.once.empty() ? 0 : meter::once_key(call_.provider, call_.once));
+  if (watcher_.withhold && watcher_.withhold(result.model)) result.model = "other";
+  meter::Record used = ledger_->settle(
+      id, result, call_.once.empty() ? 0 : meter::once_key(call_.provider, call_.once));
+  if (watcher_.record) watcher_.record({flow_, host_, port_, std::move(used)});
 }
 
 }
@@ -270,7 +277,7 @@ std::vector<policy::InspectRule> inspections(const meter::Catalogue& catalogue,
 
 std::unique_ptr<egress::ExchangeFilter> MeterSource::begin(const egress::Exchange& exchange) {
   if (!catalogue_.provider_of(exchange.host, exchange.port)) return nullptr;
-  return std::make_unique<MeterFilter>(catalogue_, inject_, *ledger_, exchange);
+  return std::make_unique<MeterFilter>(catalogue_, inject_, *ledger_, watcher_, exchange);
 }
 
 }

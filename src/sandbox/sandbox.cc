@@ -211,7 +211,13 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config,
                network_.set_recordable(!failure);
              }),
       secrets_(std::move(secrets)),
-      ai_(make_ai_meter(config_.network, take(fds, proto::SandboxFd::Data).get())),
+      ai_(make_ai_meter(config_.network, take(fds, proto::SandboxFd::Data).get(),
+                        {[this](const metering::UsageNotice& notice) {
+                           static_cast<void>(audit_.record(usage_record(notice)));
+                         },
+                         [this](std::string_view model) {
+                           return holds_secret(std::string(model), secrets_.get());
+                         }})),
       network_(
           config_.network, config_.name,
           [this](const egress::Event& event) {

@@ -99,11 +99,10 @@ struct Account {
 
   void apply(const Record& record);
   bool counted_once(uint64_t key) const;
+  // By what name the model of an End is counted: its own, or "other".
+  std::string counted_model(const Record& record) const;
   Counts sum() const;
   bool operator==(const Account&) const = default;
-
- private:
-  Counts& counts_of(Provider provider, const std::string& model);
 };
 
 }

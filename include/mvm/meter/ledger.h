@@ -46,8 +46,11 @@ class Ledger {
   // Its body is known: from now on it counts as `bounds`. With `reserve` it may be refused after
   // all, and has then ended.
   std::optional<Denial> bound(uint64_t id, const Bounds& bounds);
-  // Its answer has ended. `once`: see Record.
-  void settle(uint64_t id, const ResponseReader::Result& result, uint64_t once = 0);
+  // Its answer has ended. `once`: see Record. What was charged, with the model as it is counted;
+  // Nothing where it was counted before.
+  Record settle(uint64_t id, const ResponseReader::Result& result, uint64_t once = 0);
+  // What was under way when the one before us ended, and is unknown.
+  const std::vector<Record>& left_over() const noexcept { return left_over_; }
 
   bool set_budget(const Budget& budget);
   bool reset();
@@ -70,6 +73,7 @@ class Ledger {
   Keep keep_;
   // Ends that could not be recorded; until they can, nothing is let out.
   std::vector<Record> owed_;
+  std::vector<Record> left_over_;
   std::map<uint64_t, Bounds> bounded_;  // requests whose bodies are known
 };
 

@@ -293,6 +293,9 @@ TEST(Ledger, WhatWasUnderWayAtACrashIsUnknown) {
   EXPECT_EQ(after.account().spent.total, 46U);
   EXPECT_EQ(after.account().sum().unknown, 1U);
   EXPECT_EQ(after.account().sum().requests, 1U);
+  ASSERT_EQ(after.left_over().size(), 1U);
+  EXPECT_EQ(after.left_over()[0].verdict, Verdict::Unknown);
+  EXPECT_EQ(after.left_over()[0].estimate, (Bounds{12, 34}));
 }
 
 // ---- the journal
