@@ -25,6 +25,15 @@ FilterVerdict not_sendable() {
 
 }
 
+FilterRefusal not_recorded() {
+  FilterRefusal refusal;
+  refusal.reason = policy::Reason::NotRecorded;
+  refusal.answer.status = 503;
+  refusal.answer.reason = policy::reason_word(refusal.reason);
+  refusal.answer.message = "the sandbox's audit log takes no records, so no request is let out";
+  return refusal;
+}
+
 Filters::Filters(std::span<const std::shared_ptr<FilterSource>> sources, const Exchange& exchange) {
   for (const auto& source : sources)
     if (auto filter = source->begin(exchange)) stages_.push_back({std::move(filter)});

@@ -7,6 +7,9 @@
 
 namespace mvm::egress {
 
+// Of a request that was admitted, and whose admission could not be recorded.
+FilterRefusal not_recorded();
+
 class Filters {
  public:
   Filters() = default;

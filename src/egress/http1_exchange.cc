@@ -103,11 +103,11 @@ void Http1Flow::forward(const JudgedRequest& judged) {
   http::strip_hop_by_hop(forwarded.headers);
   if (websocket_) {
     forwarded.headers.push_back({"Connection", "Upgrade"});
+  if (!parts_.reporter.tell(judged_)) return refuse(not_recorded());
     forwarded.headers.push_back({"Upgrade", "websocket"});
   }
   if (!filter_request(forwarded)) return;
   admitted_ = true;
-  parts_.reporter.tell(judged_);
   if (stage_ == Stage::Collecting) {
     forwarded_ = std::move(forwarded);
     return;

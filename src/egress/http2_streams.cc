@@ -102,11 +102,11 @@ void Http2Flow::begin_request(int32_t id, const http::H2Head& head, bool whole) 
   http::RequestHead forwarded;
   forwarded.method = head.method;
   forwarded.target = judged.target;
+  if (!parts_.reporter.tell(stream.judged)) return refuse(stream, not_recorded());
   forwarded.headers = without_hop_fields(head.headers);
   forwarded.framing = framing_of(head.headers, whole);
   if (!filter_request(stream, forwarded)) return;
   admitted_ = true;
-  parts_.reporter.tell(stream.judged);
   if (!server_) {
     lost_ = true;
     how_ = failure_;

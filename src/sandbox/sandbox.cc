@@ -221,9 +221,8 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config,
       network_(
           config_.network, config_.name,
           [this](const egress::Event& event) {
-            // What cannot be recorded is told by audit_ itself, and ends admission.
-            static_cast<void>(
-                audit_.record(audit::egress_record(without_secrets(event, secrets_.get()))));
+            // What cannot be recorded does not happen; audit_ tells of it, and ends admission.
+            return audit_.record(audit::egress_record(without_secrets(event, secrets_.get())));
           },
           [this](const egress::OpenQuestion& question) { desk_.on_question(question); }, filters(),
           inspections()),
