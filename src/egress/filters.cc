@@ -65,6 +65,14 @@ FilterVerdict Filters::request_head(http::RequestHead& head) {
   return {};
 }
 
+FilterVerdict Filters::interim_head(http::ResponseHead& head) {
+  for (Stage& stage : std::views::reverse(stages_)) {
+    if (auto refusal = stage.filter->interim_head(head)) return refusal;
+    if (!can_be_sent(head.headers)) return not_sendable();
+  }
+  return {};
+}
+
 FilterVerdict Filters::response_head(http::ResponseHead& head) {
   for (Stage& stage : std::views::reverse(stages_)) {
     if (auto refusal = stage.filter->response_head(head, stage.response)) return refusal;
@@ -110,6 +118,24 @@ FilterVerdict Filters::response_body(ByteView in, bool last, Bytes& out) {
   std::vector<Stage*> order;
   for (Stage& stage : std::views::reverse(stages_)) order.push_back(&stage);
   return pass(order, &ExchangeFilter::response_body, &Stage::response, in, last, out);
+}
+
+FilterVerdict Filters::request_trailers(http::Headers& trailers) {
+  if (trailers.empty()) return {};
+  for (Stage& stage : stages_) {
+    if (auto refusal = stage.filter->request_trailers(trailers)) return refusal;
+    if (!can_be_sent(trailers)) return not_sendable();
+  }
+  return {};
+}
+
+FilterVerdict Filters::response_trailers(http::Headers& trailers) {
+  if (trailers.empty()) return {};
+  for (Stage& stage : std::views::reverse(stages_)) {
+    if (auto refusal = stage.filter->response_trailers(trailers)) return refusal;
+    if (!can_be_sent(trailers)) return not_sendable();
+  }
+  return {};
 }
 
 void Filters::end(bool whole) noexcept {

@@ -116,6 +116,7 @@ class Http2Flow final : public HttpFlow {
   bool hold_back(Stream& stream);
   void open_waiting();
   void open(Stream& stream);
+  void take_interim(Stream& stream, const http::H2Head& head);
   void begin_response(Stream& stream, const http::H2Head& head, bool whole);
   void take_response_body(Stream& stream, ByteView body);
   void end_response(Stream& stream);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "mvm/base/error.h"
+#include "mvm/http/forward.h"
 
 #include "http2_fields.h"
 #include "http2_flow.h"
@@ -56,18 +57,14 @@ void Http2Flow::take_event(Side& side, const http::H2Event& event) {
     return;
   }
   switch (event.kind) {
-    case H2EventKind::Interim: {
-      http::H2Head head = side.session.head();
-      head.headers = without_hop_fields(head.headers);
-      guest_.session.interim(stream->guest, head);
-      return;
-    }
+    case H2EventKind::Interim:
+      return take_interim(*stream, side.session.head());
     case H2EventKind::Data:
       return guest ? take_request_body(*stream, event.data)
                    : take_response_body(*stream, event.data);
     case H2EventKind::Trailers:
       (guest ? stream->trailers : stream->response_trailers) =
-          kept_trailers(side.session.trailers());
+          http::kept_trailers(side.session.trailers());
       return;
     case H2EventKind::End:
       return guest ? end_request(*stream) : end_response(*stream);
@@ -102,10 +99,10 @@ void Http2Flow::begin_request(int32_t id, const http::H2Head& head, bool whole) 
   http::RequestHead forwarded;
   forwarded.method = head.method;
   forwarded.target = judged.target;
-  if (!parts_.reporter.tell(stream.judged)) return refuse(stream, not_recorded());
   forwarded.headers = without_hop_fields(head.headers);
   forwarded.framing = framing_of(head.headers, whole);
   if (!filter_request(stream, forwarded)) return;
+  if (!parts_.reporter.tell(stream.judged)) return refuse(stream, not_recorded());
   admitted_ = true;
   if (!server_) {
     lost_ = true;
@@ -116,6 +113,7 @@ void Http2Flow::begin_request(int32_t id, const http::H2Head& head, bool whole) 
   stream.head.scheme = head.scheme;
   stream.head.authority = head.authority;
   stream.head.path = std::move(forwarded.target);
+  stream.head.path_sensitive = head.path_sensitive || forwarded.target_sensitive;
   stream.head.headers = as_fields(std::move(forwarded.headers), forwarded.framing);
   if (stream.collected == 0) waiting_.push_back(id);
   open_waiting();
@@ -185,11 +183,14 @@ void Http2Flow::pass_request(Stream& stream, ByteView body) {
 
 void Http2Flow::end_request(Stream& stream) {
   stream.request_ended = true;
-  if (!stream.deaf && stream.filters.request_use() != BodyUse::Ignore) {
+  if (!stream.deaf) {
     Bytes changed;
-    if (auto refusal = stream.filters.request_body({}, true, changed))
+    if (stream.filters.request_use() != BodyUse::Ignore)
+      if (auto refusal = stream.filters.request_body({}, true, changed))
+        return refuse(stream, std::move(*refusal));
+    if (auto refusal = stream.filters.request_trailers(stream.trailers))
       return refuse(stream, std::move(*refusal));
-    pass_request(stream, changed);
+    if (!changed.empty()) pass_request(stream, changed);
   }
   if (!stream.deaf && stream.collected > 0) {
     collected_ -= std::exchange(stream.collected, 0);
@@ -228,6 +229,18 @@ void Http2Flow::open(Stream& stream) {
 }
 
 // ---- responses
+
+void Http2Flow::take_interim(Stream& stream, const http::H2Head& head) {
+  http::ResponseHead interim;
+  interim.status = head.status;
+  interim.headers = without_hop_fields(head.headers);
+  if (auto refusal = stream.filters.interim_head(interim))
+    return refuse(stream, std::move(*refusal));
+  http::H2Head forwarded;
+  forwarded.status = interim.status;
+  forwarded.headers = as_fields(std::move(interim.headers), {});
+  guest_.session.interim(stream.guest, forwarded);
+}
 
 void Http2Flow::begin_response(Stream& stream, const http::H2Head& head, bool whole) {
   http::ResponseHead response;
@@ -272,6 +285,8 @@ void Http2Flow::end_response(Stream& stream) {
         return refuse(stream, std::move(*refusal));
       guest_.session.send(stream.guest, changed);
     }
+    if (auto refusal = stream.filters.response_trailers(stream.response_trailers))
+      return refuse(stream, std::move(*refusal));
     guest_.session.finish(stream.guest, stream.response_trailers);
   }
   stream.response_ended = true;
