@@ -16,16 +16,8 @@ constexpr std::array kLimits{Limit{"max_total_tokens", &AiBudget::max_total_toke
                              Limit{"max_output_tokens", &AiBudget::max_output_tokens},
                              Limit{"max_requests", &AiBudget::max_requests}};
 
-void write_texts(CborWriter out, const std::vector<std::string>& texts) {
-  out.array(texts.size());
-  for (const std::string& text : texts) out.string(text);
-}
-
 std::vector<std::string> read_texts(CborReader& in) {
-  std::vector<std::string> texts;
-  const size_t count = in.array(kMaxAiWords);
-  for (size_t i = 0; i < count && in; ++i) texts.emplace_back(in.string(kMaxAiText));
-  return texts;
+  return proto::read_texts(in, kMaxAiWords, kMaxAiText);
 }
 
 }
