@@ -168,7 +168,7 @@ TEST_F(AuditCommands, VerifySeesByTheDaemonsLogThatAnEndIsMissing) {
   EXPECT_THAT(out_, HasSubstr("BAD, truncated"));
   sys::remove_tree(paths_.audit_log("sb-web"));
   EXPECT_EQ(run({"audit", "verify"}), kNotWell);
-  EXPECT_THAT(out_, HasSubstr("BAD, truncated: records 1 to 6 at the end: missing"));
+  EXPECT_THAT(out_, HasSubstr("BAD, truncated: records 1 to 7 at the end: missing"));
 }
 
 TEST_F(AuditCommands, AnExportVerifiesElsewhere) {
