@@ -698,7 +698,8 @@ TEST_F(Actions, PolicyExplainAnswersAsTheEnforcerWould) {
   EXPECT_EQ(run({"policy", "explain", "--json", "[::1]:80"}), 1);
   EXPECT_EQ(out,
             "{\"outcome\":\"deny\",\"reason\":\"loopback\",\"rule\":\"\",\"inspect\":false,"
-            "\"audited\":false,\"suggestion\":\"--allow-cidr [::1]:80\"}\n");
+            "\"audited\":false,\"suggestion\":\"--allow-cidr [::1]:80\",\"secrets\":[],"
+            "\"personal_data\":[],\"ai_provider\":\"\"}\n");
   EXPECT_EQ(run({"policy", "explain", "--no-network", "https://example.com"}), 1);
   EXPECT_EQ(out, "deny: the sandbox has no network card\n");
 }
@@ -715,6 +716,30 @@ TEST_F(Actions, PolicyExplainReadsTheManifest) {
 
 TEST_F(Actions, AiUsageAndBudget) {
   EXPECT_EQ(run({"ai", "usage"}), 0);
+TEST_F(Actions, PolicyExplainSaysWhatIsLookedIntoAndWhatFor) {
+  write("mvm.toml",
+        "[network]\nallow_hosts = [\"api.openai.com\", \"b.example\", \"c.example\"]\n"
+        "[network.ai]\nmetering = true\n"
+        "[secrets]\nTOKEN = { hosts = [\"b.example\"] }\n"
+        "[pii]\nmode = \"tokenize\"\nrules = [\"deny credentials at b.example\"]\n"
+        "bypass = [\"c.example\"]\n");
+  EXPECT_EQ(run({"policy", "explain", "https://api.openai.com/v1/x"}), 0);
+  EXPECT_EQ(
+      out,
+      "allow: allowed, by rule 'allow-host api.openai.com'; each request is judged by itself\n"
+      "  its exchanges are looked into for personal data (tokenize), use of AI (openai)\n");
+  EXPECT_EQ(run({"policy", "explain", "https://b.example/"}), 0);
+  EXPECT_THAT(out, HasSubstr("looked into for secrets (TOKEN), personal data (tokenize, deny)\n"));
+  EXPECT_EQ(run({"policy", "explain", "https://c.example/"}), 0);
+  EXPECT_THAT(out, testing::Not(HasSubstr("looked into")));
+  EXPECT_THAT(out, testing::Not(HasSubstr("judged by itself")));
+  EXPECT_EQ(run({"policy", "explain", "--json", "https://b.example/"}), 0);
+  EXPECT_THAT(out, HasSubstr("\"inspect\":true"));
+  EXPECT_THAT(out, HasSubstr("\"secrets\":[\"TOKEN\"],\"personal_data\":[\"tokenize\",\"deny\"]"));
+  EXPECT_EQ(run({"policy", "explain", "https://d.example/"}), 1);
+  EXPECT_THAT(out, testing::Not(HasSubstr("looked into")));
+}
+
   EXPECT_THAT(out, HasSubstr("no sandbox's use of AI is metered"));
   api::AiUsage usage;
   usage.sandbox = "web";
