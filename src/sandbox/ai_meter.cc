@@ -1,5 +1,6 @@
 #include "ai_meter.h"
 
+#include "mvm/base/error.h"
 #include "mvm/meter/compile.h"
 
 namespace mvm::sandbox {
@@ -22,7 +23,16 @@ AiMeter::AiMeter(meter::Plan plan, const proto::NetworkConfig& network, int data
 }
 
 std::optional<std::string> AiMeter::change(const proto::AiBudgetRequest& request) {
-  if (request.budget && !ledger_.set_budget(meter::compile(*request.budget))) return journal_.why();
+  if (request.budget) {
+    if (const auto complaint = meter::budget_owner_complaint(request.of))
+      throw Error(Kind::Invalid, "a budget's owner " + *complaint);
+    const meter::Budget budget = meter::compile(*request.budget);
+    const auto provider = meter::provider_from_word(request.of);
+    const bool kept = provider             ? ledger_.set_provider_budget(*provider, budget)
+                      : request.of.empty() ? ledger_.set_budget(budget)
+                                           : ledger_.set_run_budget(budget);
+    if (!kept) return journal_.why();
+  }
   if (request.reset && !ledger_.reset()) return journal_.why();
   return std::nullopt;
 }

@@ -22,7 +22,9 @@ class AiMeter {
 
   std::shared_ptr<egress::FilterSource> source() const { return source_; }
   std::vector<policy::InspectRule> inspect() const { return inspect_; }
-  // Why it is not on record.
+  void run_began(const std::string& run) { ledger_.run_began(run); }
+  void run_ended(const std::string& run) { ledger_.run_ended(run); }
+  // Why it is not on record. Throws Error{Invalid}.
   std::optional<std::string> change(const proto::AiBudgetRequest& request);
 
  private:

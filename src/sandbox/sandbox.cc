@@ -237,11 +237,13 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config,
             },
             [this](bool in_use) { in_use ? idle_deadline_.reset() : await_use(); },
             [this](const std::string& run) -> std::optional<std::string> {
-              if (audit_.record(audit::ExecStarted{audit::RunId(run)})) return std::nullopt;
-              return audit_.why();
+              if (!audit_.record(audit::ExecStarted{audit::RunId(run)})) return audit_.why();
+              if (ai_) ai_->run_began(run);
+              return std::nullopt;
             },
             [this](const std::string& run, const std::optional<proto::ExecResult>& result) {
               audit_.record_end(run, result);
+              if (ai_) ai_->run_ended(run);
             }}),
       desk_(loop, mux_, network_, audit_),
       ports_(loop, mux_),

@@ -170,6 +170,19 @@ TEST_F(Metering, TheAnswerThatCrossesPassesAndTheNextRequestIsRefused) {
   EXPECT_THAT(models.out, HasSubstr("Rate limit"));
 }
 
+TEST_F(Metering, ARunsBudgetRefusesWhileTheRunLasts) {
+  start({.run_budget = {.requests = 1}});
+  ledger_->run_began("run-one");
+  EXPECT_THAT(post("file=openai-chat.json"), HasSubstr("HTTP/1.1 200"));
+  ASSERT_TRUE(settled());
+  EXPECT_THAT(post("file=openai-chat.json"),
+              AllOf(HasSubstr("HTTP/1.1 429"), HasSubstr("\"of\":\"run\""),
+                    HasSubstr("\"budget\":\"max_requests\"")));
+  EXPECT_EQ(events_of(egress::EventKind::Http).back().rule, "ai.budgets.run.max_requests");
+  ledger_->run_ended("run-one");
+  EXPECT_THAT(post("file=openai-chat.json"), HasSubstr("HTTP/1.1 200"));
+}
+
 TEST_F(Metering, TellsOfEachExchangeOnce) {
   start({.on_unknown = meter::OnUnknown::Estimate});
   post("file=openai-chat.json");
