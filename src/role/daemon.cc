@@ -22,7 +22,7 @@
 #include "mvm/sys/fd.h"
 #include "mvm/sys/process.h"
 
-#include "agent_blob.h"
+#include "programs.h"
 #include "roles.h"
 
 namespace mvm::role {
@@ -91,6 +91,7 @@ int run_daemon(int argc, char** argv) {
   daemon::DaemonOptions options{
       .paths = store::Paths::from_environment(),
       .agent = agent_binary(),
+      .monitor = monitor_binary(),
       .sandbox_executable = sys::own_executable(),
       .version = MVM_VERSION,
       .isolation = host.isolation,
