@@ -15,6 +15,7 @@
 
 #include "mvm/api/types.h"
 #include "mvm/base/text.h"
+#include "mvm/crypto/library.h"
 #include "mvm/jail/cgroup.h"
 #include "mvm/jail/jail.h"
 #include "mvm/kvm/probe.h"
@@ -85,6 +86,7 @@ int run_daemon(int argc, char** argv) {
     ready = sys::Fd(static_cast<int>(*number));
   }
 
+  crypto::start_library();
   // Values of secrets pass through its memory; nobody may read that, and no core has it.
   sys::check(::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "forbidding core dumps");
   const jail::HostSupport host = jail::probe_host();
