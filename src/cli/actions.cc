@@ -18,6 +18,8 @@ int run_command(Context& context, const Arguments& arguments) {
       return exec(context, exec_options(arguments, context.variable));
     case Verb::Shell:
       return shell(context, arguments);
+    case Verb::Console:
+      return console(context, arguments);
     case Verb::Copy:
       return copy(context, copy_options(arguments));
     case Verb::FileRead:

@@ -78,6 +78,11 @@ inline constexpr auto kShellOptions = joined(kPlace, std::array{kName});
 inline constexpr std::array<std::string_view, 2> kShellExamples = {
     "mvm shell agent-sandbox", "mvm shell agent-sandbox -u nobody"};
 
+inline constexpr std::array kConsoleOptions = {
+    Option{'q', "quiet", "", "", "No words beside the console's."}, kName};
+inline constexpr std::array<std::string_view, 2> kConsoleExamples = {
+    "mvm console agent-sandbox", "mvm console agent-sandbox </dev/null"};
+
 inline constexpr std::array kCopyPositionals = {
     Positional{"SOURCE", "What to copy: a path here, or NAME:/path.", true, false, Offer::Files},
     Positional{"TARGET", "Where to: the other of the two.", true, false, Offer::Files}};

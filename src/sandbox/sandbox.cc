@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "mvm/base/text.h"
+#include "mvm/proto/console.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
@@ -21,6 +22,7 @@
 
 #include "ai_meter.h"
 #include "audit_trail.h"
+#include "console.h"
 #include "exit_record.h"
 #include "monitor_link.h"
 #include "mux.h"
@@ -353,6 +355,10 @@ void Sandbox::Impl::on_request(Asker asker, ByteView request) {
                                 : proto::encode_error({Kind::Unavailable, "it has no network"}));
   } else if (verb == proto::kSandboxAiBudgetVerb) {
     on_ai_budget(asker, request);
+  } else if (verb == proto::kSandboxConsoleVerb) {
+    // Who sits down there uses it; how long, nobody here sees.
+    if (!mux_.in_use()) await_use();
+    answer_console(mux_, verdict_ ? nullptr : monitor_.get(), config_.profile, asker, request);
   } else if (!desk_.take(asker, verb, request) && !ports_.answer(asker, request)) {
     mux_.answer(asker,
                 proto::encode_error({Kind::Unsupported, "no such request: " + printable(verb)}));

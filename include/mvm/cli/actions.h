@@ -38,6 +38,7 @@ int remove(Context& context, const Arguments& arguments);
 // ---- in a sandbox ----------------------------------------------------------------------------
 int exec(Context& context, const ExecOptions& options);
 int shell(Context& context, const Arguments& arguments);
+int console(Context& context, const Arguments& arguments);
 int run(Context& context, const RunOptions& options);
 int copy(Context& context, const CopyOptions& options);
 int files(Context& context, const Arguments& arguments);  // the commands `fs ...`

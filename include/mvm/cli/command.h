@@ -14,6 +14,7 @@ enum class Verb {
   Run,
   Exec,
   Shell,
+  Console,
   Copy,
   FileRead,
   FileWrite,

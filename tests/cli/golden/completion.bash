@@ -5,7 +5,7 @@ _mvm_offer() {
     images) COMPREPLY=($(compgen -W "$(mvm image ls --quiet 2>/dev/null)" -- "$2"));;
     files) COMPREPLY=($(compgen -f -- "$2"));;
     shells) COMPREPLY=($(compgen -W 'bash zsh fish' -- "$2"));;
-    commands) COMPREPLY=($(compgen -W 'init up run exec shell cp logs ps inspect stats port down rm fs image build builder kernel audit ai metrics secret policy doctor config daemon completion version help' -- "$2"));;
+    commands) COMPREPLY=($(compgen -W 'init up run exec shell console cp logs ps inspect stats port down rm fs image build builder kernel audit ai metrics secret policy doctor config daemon completion version help' -- "$2"));;
   esac
 }
 _mvm() {
@@ -59,6 +59,7 @@ _mvm() {
     'run') flags='--interactive --tty --timeout --max-output --redact --rlimit --memory-limit --pids-limit --cpu-limit --group-add --env --env-file --workdir --user --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --network-mode --allow-host --allow-cidr --allow-endpoint --ai-metering --ai-token-budget --ai-budget --pii --pii-rule --pii-bypass --publish --secret --name --rm --quiet --json --help' offer=images;;
     'exec') flags='--interactive --tty --timeout --max-output --redact --rlimit --memory-limit --pids-limit --cpu-limit --group-add --detach --env --env-file --workdir --user --name --json --help' offer=sandboxes;;
     'shell') flags='--env --env-file --workdir --user --name --help' offer=sandboxes;;
+    'console') flags='--quiet --name --help' offer=sandboxes;;
     'cp') flags='--parents --follow-link --user --quiet --json --help' offer=files;;
     'logs') flags='--follow --egress --name --help' offer=sandboxes;;
     'ps'|'ls') flags='--all --quiet --label --json --help' offer=nothing;;

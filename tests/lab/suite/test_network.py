@@ -223,6 +223,23 @@ def test_fetches_what_a_rule_names():
             equal(shown["allow_hosts"], ["page.example"])
 
 
+FETCH_TLS = r"""
+import ssl, sys, urllib.request
+trust = ssl.create_default_context(cadata=sys.argv[2])
+print(len(urllib.request.urlopen(sys.argv[1], timeout=60, context=trust).read()))
+"""
+
+
+def test_relays_what_no_rule_looks_into():
+    """TLS to a host without routes is the server's own from end to end, byte for byte."""
+    with internet() as names, tempfile.TemporaryDirectory() as folder, certified("page.example", folder):
+        manifest = folder + "/mvm.toml"
+        with open(manifest, "w", encoding="utf-8") as file:
+            file.write(f'[network]\nallow_hosts = ["page.example"]\nresolvers = ["127.0.0.1:{names.port}"]\n')
+        with sandbox("relay", "-f", manifest), open(folder + "/ca.pem", encoding="utf-8") as authority:
+            equal(python("relay", FETCH_TLS, "https://page.example/large", authority.read()), "1000000")
+
+
 def test_inspects_what_a_route_names():
     """One path of a host is open, over TLS: the guest's programs trust the sandbox's own authority, and read why they are refused."""
     with internet() as names, tempfile.TemporaryDirectory() as folder, certified("page.example", folder):
