@@ -122,7 +122,9 @@ TEST(Triggers, AreTheSameWithAndWithoutVectors) {
     ASSERT_TRUE(find_triggers_with(Vectors::None, text.data(), 4, text[0], plain.data()));
     for (const Vectors vectors : {Vectors::Avx2, Vectors::Avx512}) {
       std::vector<uint64_t> fast(4);
-      if (find_triggers_with(vectors, text.data(), 4, text[0], fast.data())) ASSERT_EQ(fast, plain);
+      if (find_triggers_with(vectors, text.data(), 4, text[0], fast.data())) {
+        ASSERT_EQ(fast, plain);
+      }
     }
     std::vector<uint64_t> best(4);
     find_triggers(text.data(), 4, text[0], best.data());
