@@ -294,6 +294,51 @@ TEST_F(Clients, NodeWithFetchHttpsAndWebSockets) {
                               HasSubstr("ws refused \"Unexpected server response: 403\"\n")));
 }
 
+constexpr const char* kJava = R"(
+import java.net.*; import java.net.http.*;
+class Get {
+  public static void main(String[] a) throws Exception {
+    var client = HttpClient.newHttpClient();
+    for (var url : a) {
+      var answer = client.send(HttpRequest.newBuilder(URI.create(url)).build(), HttpResponse.BodyHandlers.ofString());
+      System.out.println(answer.statusCode() + " " + answer.body());
+    }
+    System.out.println(((HttpURLConnection) new URL(a[0]).openConnection()).getResponseCode());
+  }
+}
+)";
+
+// By its own store, of either kind, in the place of the one that it has.
+TEST_F(Clients, JavaWithoutAnOption) {
+  NEEDS(
+      "command -v javac && command -v keytool && test -e /etc/ssl/certs/java/cacerts && "
+      "node -e 'require(\"/usr/share/nodejs/ws\")'");
+  write(directory() + "/Get.java", kJava);
+  prepare(R"(
+    javac Get.java; mkdir -p image/usr/lib/jvm/a/lib/security image/usr/lib/jvm/b/lib/security
+    cp -L /etc/ssl/certs/java/cacerts image/usr/lib/jvm/a/lib/security/cacerts
+    keytool -importkeystore -srckeystore /etc/ssl/certs/java/cacerts -srcstorepass changeit -deststoretype PKCS12 \
+      -destkeystore image/usr/lib/jvm/b/lib/security/cacerts -deststorepass changeit \
+      -J-Dkeystore.pkcs12.certProtectionAlgorithm=NONE -J-Dkeystore.pkcs12.macAlgorithm=NONE)");
+  serve_app();
+  allow_endpoint("* https://app.example/v1/**");
+  start();
+  for (const char* kind : {"a", "b"}) {
+    const auto done = sh("cd \"$0\"; store=image/usr/lib/jvm/" + std::string(kind) +
+                         R"(/lib/security/cacerts
+      keytool -list -keystore $store -storepass changeit -alias mvm-sandbox
+      mount --bind $store /etc/ssl/certs/java/cacerts
+      java -cp . Get https://app.example/v1/a https://app.example/other)");
+    EXPECT_EQ(done.code, 0) << kind << done.out << done.err;
+    EXPECT_THAT(done.out,
+                AllOf(HasSubstr("trustedCertEntry"), HasSubstr("200 {\"method\":\"GET\""),
+                      HasSubstr("403 "), HasSubstr("policy_denied"), HasSubstr("\n200\n")));
+  }
+  // The one that the host's Java has knows nothing of it.
+  const auto stranger = sh("cd \"$0\"; java -cp . Get https://app.example/v1/a");
+  EXPECT_THAT(stranger.err, HasSubstr("PKIX path building failed"));
+}
+
 TEST_F(Clients, GitClonesAndIsToldThatItMayNotPush) {
   NEEDS("command -v git && test -x /usr/lib/git-core/git-http-backend");
   prepare(R"(
