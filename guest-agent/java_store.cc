@@ -210,7 +210,8 @@ Bytes first_certificate(std::string_view pem) {
     if (c == '\n' || c == '\r') continue;
     if (digit == kDigits.npos) break;  // "=" or the last line
     bits = bits << 6 | static_cast<uint32_t>(digit);
-    if ((count += 6) < 8) continue;
+    count += 6;
+    if (count < 8) continue;
     count -= 8;
     out.push_back(static_cast<std::byte>(bits >> count));
   }
