@@ -103,6 +103,32 @@ TEST_F(Http2Ask, CurlWaitsWithABodyOfAnySize) {
   EXPECT_EQ(out.substr(0, 64), out.substr(65));
 }
 
+// The same rules where the client wants no HTTP/2.
+TEST_F(Http2Ask, Http1OverTlsWaitsToo) {
+  serve_python(
+      "import http.server, ssl\n"
+      "class H(http.server.BaseHTTPRequestHandler):\n"
+      "  protocol_version = 'HTTP/1.1'\n"
+      "  def do_POST(self):\n"
+      "    body = self.rfile.read(int(self.headers['Content-Length']))\n"
+      "    self.send_response(200); self.send_header('Content-Length', str(len(body)))\n"
+      "    self.end_headers(); self.wfile.write(body)\n"
+      "s = http.server.ThreadingHTTPServer(('93.184.216.34', 443), H)\n"
+      "c = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); c.load_cert_chain('" +
+          pem_ + "', '" + pem_ +
+          ".key')\n"
+          "s.socket = c.wrap_socket(s.socket, server_side=True, do_handshake_on_connect=False)\n"
+          "s.serve_forever()",
+      {ip(kPublic), 443});
+  start_proxy();
+  const auto client = start_guest(
+      {"curl", "-sS", "--http1.1", "--cacert", authority_, "-d", "yes", "https://api.example/w"});
+  ASSERT_TRUE(asks(1));
+  answer("/w", true);
+  ASSERT_TRUE(ends(*client));
+  EXPECT_EQ(client->exit().out, "yes") << client->exit().err;
+}
+
 TEST_F(Http2Ask, NobodysAnswerIsNo) {
   Program& server = serve_http2();
   settings_.ask_patience = std::chrono::milliseconds(50);
