@@ -79,7 +79,7 @@ void Http2Flow::take_event(Side& side, const http::H2Event& event) {
 
 void Http2Flow::begin_request(int32_t id, const http::H2Head& head, bool whole) {
   // It crossed our GOAWAY, or that is still to be written.
-  if (leaving_) {
+  if (leaving_ || parting_) {
     guest_.session.reset(id, H2Error::RefusedStream);
     return;
   }
@@ -89,13 +89,20 @@ void Http2Flow::begin_request(int32_t id, const http::H2Head& head, bool whole) 
   stream.request_ended = whole;
   const http::RequestHead request = as_request(head);
   settle_host(origin_, request);
-  const JudgedRequest judged = judge_request(parts_.judge, origin_, request);
+  JudgedRequest judged = judge_request(parts_.judge, origin_, request);
+  describe(stream, judged);
+  if (judged.verdict.asks()) return ask(stream, std::move(judged), head);
+  if (!judged.verdict.admitted) return deny(stream, judged);
+  forward(stream, judged, head, whole);
+}
+
+void Http2Flow::describe(Stream& stream, const JudgedRequest& judged) {
   stream.judged = Judge::describe(EventKind::Http, judged.request, judged.verdict);
   stream.judged.flow = id_;
-  if (!judged.verdict.admitted) {
-    parts_.reporter.refuse(stream.judged);
-    return refuse(stream, refusal_of(judged));
-  }
+}
+
+void Http2Flow::forward(Stream& stream, const JudgedRequest& judged, const http::H2Head& head,
+                        bool whole) {
   http::RequestHead forwarded;
   forwarded.method = head.method;
   forwarded.target = judged.target;
@@ -115,7 +122,7 @@ void Http2Flow::begin_request(int32_t id, const http::H2Head& head, bool whole) 
   stream.head.path = std::move(forwarded.target);
   stream.head.path_sensitive = head.path_sensitive || forwarded.target_sensitive;
   stream.head.headers = as_fields(std::move(forwarded.headers), forwarded.framing);
-  if (stream.collected == 0) waiting_.push_back(id);
+  if (stream.collected == 0) waiting_.push_back(stream.guest);
   open_waiting();
 }
 
@@ -151,6 +158,11 @@ bool Http2Flow::filter_request(Stream& stream, http::RequestHead& head) {
 
 void Http2Flow::take_request_body(Stream& stream, ByteView body) {
   stream.owed_guest += body.size();
+  if (stream.asked) {
+    stream.body.insert(stream.body.end(), body.begin(), body.end());
+    static_cast<void>(hold_back(stream));
+    return;
+  }
   Bytes changed;
   if (!stream.deaf && stream.filters.request_use() != BodyUse::Ignore) {
     if (auto refusal = stream.filters.request_body(body, false, changed))
@@ -161,13 +173,14 @@ void Http2Flow::take_request_body(Stream& stream, ByteView body) {
   if (hold_back(stream)) settle(stream);
 }
 
-// Bodies of streams that the server does not take yet keep the connection's window shut; those that
-// it has taken need the rest of it to get on. False: the stream had to go; the client may try
-// again.
+// Bodies of streams that the server does not take yet, or that wait for a person, keep the
+// connection's window shut; those that it has taken need the rest of it to get on. False: the
+// stream had to go; the client may try again.
 bool Http2Flow::hold_back(Stream& stream) {
   if (stream.server != 0 || stream.collected > 0 || stream.deaf) return true;
   size_t held = 0;
-  for (const int32_t id : waiting_) held += streams_.at(id).owed_guest;
+  for (const auto& [id, other] : streams_)
+    if (other.server == 0 && other.collected == 0 && !other.deaf) held += other.owed_guest;
   if (held <= kMaxWaiting) return true;
   guest_.session.reset(stream.guest, H2Error::RefusedStream);
   drop(stream);
@@ -183,6 +196,7 @@ void Http2Flow::pass_request(Stream& stream, ByteView body) {
 
 void Http2Flow::end_request(Stream& stream) {
   stream.request_ended = true;
+  if (stream.asked) return;
   if (!stream.deaf) {
     Bytes changed;
     if (stream.filters.request_use() != BodyUse::Ignore)
@@ -317,6 +331,12 @@ void Http2Flow::server_reset(Stream& stream, const http::H2Event& event) {
 
 void Http2Flow::fail(Stream& stream, Reason reason, const std::string& detail) {
   refuse(stream, failure_of(origin_, reason, detail));
+}
+
+void Http2Flow::deny(Stream& stream, const JudgedRequest& judged) {
+  describe(stream, judged);
+  parts_.reporter.refuse(stream.judged);
+  refuse(stream, refusal_of(judged));
 }
 
 // Where the client can still be told, it is; in the middle of an answer only a reset says that it

@@ -173,26 +173,35 @@ def internet():
 
 
 @contextlib.contextmanager
-def certified(host, folder, handler=Page):
-    """The same pages over TLS, by a certificate of an authority that this machine, but for now no guest, trusts."""
+def authority(host, folder):
+    """host.pem and host.key in the folder, by an authority that this machine, but for now no guest, trusts."""
     def openssl(*words):
         subprocess.run(["openssl", *words], check=True, capture_output=True, cwd=folder)
     new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
     openssl("req", "-x509", *new, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=Test authority")
     openssl("req", "-x509", *new, "-keyout", "host.key", "-out", "host.pem", "-subj", "/CN=" + host, "-CA", "ca.pem", "-CAkey", "ca.key",
             "-addext", "subjectAltName=DNS:" + host, "-addext", "basicConstraints=critical,CA:FALSE")
-    server = http.server.ThreadingHTTPServer((PUBLIC, 443), handler)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder + "/host.pem", folder + "/host.key")
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     subprocess.run(["mount", "--bind", folder + "/ca.pem", "/etc/ssl/certs/ca-certificates.crt"], check=True)
     try:
         yield
     finally:
         subprocess.run(["umount", "/etc/ssl/certs/ca-certificates.crt"], check=True)
-        server.shutdown()
-        server.server_close()
+
+
+@contextlib.contextmanager
+def certified(host, folder, handler=Page):
+    """The same pages over TLS."""
+    with authority(host, folder):
+        server = http.server.ThreadingHTTPServer((PUBLIC, 443), handler)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(folder + "/host.pem", folder + "/host.key")
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            server.server_close()
 
 
 FETCH = r"""
