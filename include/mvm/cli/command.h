@@ -37,6 +37,7 @@ enum class Verb {
   ImagePull,
   ImageTag,
   ImageVerify,
+  ImageExport,
   ImagePrune,
   Build,
   BuilderStatus,
