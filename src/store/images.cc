@@ -21,6 +21,7 @@
 #include "mvm/crypto/hash.h"
 #include "mvm/crypto/random.h"
 #include "mvm/oci/reference.h"
+#include "mvm/store/quota.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 
@@ -246,6 +247,10 @@ Staging Images::stage() {
   return {path, std::move(lock)};
 }
 
+std::optional<uint64_t> Images::room() const { return Quota(impl_->paths).room(); }
+
+void Images::require_room(uint64_t more) const { Quota(impl_->paths).require(more); }
+
 Image Images::commit(Staging staging, const Manifest& manifest, const ImageName& name) {
   MVM_ASSERT(is_image_digest(manifest.digest));
   const sys::Fd root = sys::open_own_file(staging.root(), O_RDONLY);
@@ -258,6 +263,8 @@ Image Images::commit(Staging staging, const Manifest& manifest, const ImageName&
   // bytes cannot come in between.
   ImageIndex::Change change(impl_->index);
   Manifest known = manifest;
+  // The staged file counts already, and of imports at the same time one is here first.
+  if (!sys::exists(final_path)) Quota(impl_->paths).require(0);
   if (::rename(staging.path().c_str(), final_path.c_str()) == 0) {
     staging.lock_.reset();
   } else if (errno != EEXIST && errno != ENOTEMPTY) {

@@ -137,8 +137,13 @@ class Images {
   std::optional<SourceLock> lock_source(std::string_view source_key);
 
   Staging stage();
+  // What the store's quota leaves for images; nothing when there is none.
+  std::optional<uint64_t> room() const;
+  // Throws Error{Exhausted} with the ways out when `more` bytes do not fit.
+  void require_room(uint64_t more) const;
   // Takes a staged root.erofs into the store under manifest.digest and points `name` at it. Where
-  // an image of that digest is there already, it is kept and the staged copy goes.
+  // an image of that digest is there already, it is kept and the staged copy goes. Error{Exhausted}
+  // when it does not fit the quota.
   Image commit(Staging staging, const Manifest& manifest, const ImageName& name);
   void set_name(const ImageName& name, std::string_view digest);
   // Gives what `ref` names another name; taken from the image that had it.
