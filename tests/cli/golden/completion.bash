@@ -34,7 +34,7 @@ _mvm() {
         COMPREPLY=($(compgen -W 'read write stat ls mkdir mv rm watch' -- "$current")); return
       fi;;
     image) if [[ $COMP_CWORD -eq 2 && $current != -* ]]; then
-        COMPREPLY=($(compgen -W 'import pull ls inspect rm tag verify prune' -- "$current")); return
+        COMPREPLY=($(compgen -W 'import pull ls inspect rm tag verify export prune' -- "$current")); return
       fi;;
     kernel) if [[ $COMP_CWORD -eq 2 && $current != -* ]]; then
         COMPREPLY=($(compgen -W 'import ls rm' -- "$current")); return
@@ -50,7 +50,7 @@ _mvm() {
   case "$previous" in
     --env-file|--file|--flake|--key) _mvm_offer files "$current"; return;;
     --image) _mvm_offer images "$current"; return;;
-    --ai-token-budget|--allow-cidr|--allow-endpoint|--allow-host|--boot-timeout|--count|--cpu-limit|--cpus|--disk-bandwidth|--disk-iops|--disk-size|--env|--flake|--from|--grace|--group-add|--hostname|--idle-timeout|--kernel|--kind|--label|--length|--limit|--lines|--max-cost|--max-input-tokens|--max-output|--max-output-tokens|--max-requests|--max-total-tokens|--mem|--memory|--memory-limit|--metrics-listen|--mode|--name|--network-allow|--network-mode|--network-preset|--offset|--only|--output-limit|--override-input|--package|--pids-limit|--pii|--pii-bypass|--pii-rule|--platform|--port|--profile|--publish|--ref|--remove|--retention|--rlimit|--root|--scope|--secret|--timeout|--ttl|--ulimit|--user|--wall-clock|--watchdog|--workdir) _mvm_offer nothing "$current"; return;;
+    --ai-token-budget|--allow-cidr|--allow-endpoint|--allow-host|--boot-timeout|--compress|--count|--cpu-limit|--cpus|--disk-bandwidth|--disk-iops|--disk-size|--env|--flake|--format|--from|--grace|--group-add|--hostname|--idle-timeout|--kernel|--kind|--label|--length|--limit|--lines|--max-cost|--max-input-tokens|--max-output|--max-output-tokens|--max-requests|--max-total-tokens|--mem|--memory|--memory-limit|--metrics-listen|--mode|--name|--network-allow|--network-mode|--network-preset|--offset|--only|--output-limit|--override-input|--package|--pids-limit|--pii|--pii-bypass|--pii-rule|--platform|--port|--profile|--publish|--ref|--remove|--retention|--rlimit|--root|--scope|--secret|--timeout|--ttl|--ulimit|--user|--wall-clock|--watchdog|--workdir) _mvm_offer nothing "$current"; return;;
     --name) _mvm_offer sandboxes "$current"; return;;
   esac
   case "$command" in
@@ -82,8 +82,9 @@ _mvm() {
     'image rm') flags='--force --quiet --help' offer=images;;
     'image tag') flags='--help' offer=images;;
     'image verify') flags='--quiet --help' offer=images;;
+    'image export') flags='--format --compress --force --quiet --help' offer=images;;
     'image prune') flags='--all --dry-run --json --help' offer=nothing;;
-    'build') flags='--flake --package --name --override-input --update-lock --timeout --verbose --quiet --json --help' offer=files;;
+    'build') flags='--flake --package --name --override-input --update-lock --watch --timeout --verbose --quiet --json --help' offer=files;;
     'builder status') flags='--json --help' offer=nothing;;
     'builder shell') flags='--help' offer=nothing;;
     'builder gc') flags='--quiet --help' offer=nothing;;
