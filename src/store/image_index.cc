@@ -154,6 +154,9 @@ void ImageIndex::fill() {
 }
 
 bool ImageIndex::check() {
+  // What a killed process has not renamed.
+  for (const std::string& name : sys::list_directory(paths_.data()))
+    if (name.starts_with("images.names.new-")) sys::remove_file(paths_.data() + "/" + name);
   try {
     database_.check();
   } catch (const state::Damaged&) {
