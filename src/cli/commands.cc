@@ -174,6 +174,12 @@ constexpr std::array kCommands = {
     Command{Verb::ImageVerify, "image verify", "", kImages, "Check that images are whole",
             "Reads each image and compares it with its digest.", kImagesPositional, kVerifyOptions,
             "", false, kVerifyExamples},
+    Command{Verb::ImageExport, "image export", "", kImages, "Write an image to a file or a folder",
+            "Writes the files of an image as a tar archive, or the image as an OCI image of one "
+            "layer: as an archive, which docker load and podman load take, or as a layout, which "
+            "is a folder. Owners, modes, times, links, holes and extended attributes are kept; an "
+            "OCI image also has what is run in it. The same image gives the same bytes.",
+            kExportPositionals, kExportOptions, "", false, kExportExamples},
     Command{Verb::ImagePrune,
             "image prune",
             "",

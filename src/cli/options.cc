@@ -239,6 +239,7 @@ BuildOptions build_options(const Arguments& arguments) {
     options.overrides.emplace_back(text.substr(0, equals), text.substr(equals + 1));
   }
   options.update_lock = arguments.flag("update-lock");
+  options.watch = arguments.flag("watch");
   options.verbose = arguments.flag("verbose");
   options.quiet = arguments.flag("quiet");
   options.json = arguments.flag("json");

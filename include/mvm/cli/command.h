@@ -38,6 +38,7 @@ enum class Verb {
   ImagePull,
   ImageTag,
   ImageVerify,
+  ImageExport,
   ImagePrune,
   Build,
   BuilderStatus,

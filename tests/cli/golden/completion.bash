@@ -34,7 +34,7 @@ _mvm() {
         COMPREPLY=($(compgen -W 'read write stat ls mkdir mv rm watch' -- "$current")); return
       fi;;
     image) if [[ $COMP_CWORD -eq 2 && $current != -* ]]; then
-        COMPREPLY=($(compgen -W 'import pull ls inspect rm tag verify prune' -- "$current")); return
+        COMPREPLY=($(compgen -W 'import pull ls inspect rm tag verify export prune' -- "$current")); return
       fi;;
     kernel) if [[ $COMP_CWORD -eq 2 && $current != -* ]]; then
         COMPREPLY=($(compgen -W 'import ls rm' -- "$current")); return
@@ -83,8 +83,9 @@ _mvm() {
     'image rm') flags='--force --quiet --help' offer=images;;
     'image tag') flags='--help' offer=images;;
     'image verify') flags='--quiet --help' offer=images;;
+    'image export') flags='--format --compress --force --quiet --help' offer=images;;
     'image prune') flags='--all --dry-run --json --help' offer=nothing;;
-    'build') flags='--flake --package --name --override-input --update-lock --timeout --verbose --quiet --json --help' offer=files;;
+    'build') flags='--flake --package --name --override-input --update-lock --watch --timeout --verbose --quiet --json --help' offer=files;;
     'builder status') flags='--json --help' offer=nothing;;
     'builder shell') flags='--help' offer=nothing;;
     'builder gc') flags='--quiet --help' offer=nothing;;
