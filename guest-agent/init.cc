@@ -139,13 +139,13 @@ static void wait_for_device(const std::string& path) {
 static void mount_image(const std::string& device) {
   wait_for_device(device);
   int error = 0;
-  for (const char* type : {"erofs", "squashfs", "ext4"}) {
+  for (const char* type : {"erofs", "ext4"}) {
     if (::mount(device.c_str(), kLower, type, MS_RDONLY | MS_NODEV, nullptr) == 0) return;
     // "No such file system here" and "not of this type" leave the others to be tried.
     if (errno != ENODEV && errno != EINVAL) throw SystemError(errno, "mounting " + device);
     error = errno;
   }
-  throw SystemError(error, "mounting " + device + " as erofs, squashfs or ext4");
+  throw SystemError(error, "mounting " + device + " as erofs or ext4");
 }
 
 // ext4 super block, at byte 1024 of the device: little-endian, offsets from the kernel's

@@ -23,7 +23,7 @@ struct CardAddress {
 };
 
 struct Settings {
-  std::string root;          // mvm.root=/dev/vda: read-only; erofs, squashfs or ext4
+  std::string root;          // mvm.root=/dev/vda: read-only; erofs or ext4
   std::string overlay;       // mvm.overlay=/dev/vdb: ext4, writable; none: tmpfs
   std::string overlay_size;  // mvm.overlay_size=256M: bound of the tmpfs, as tmpfs(5) reads it
   std::string hostname = "sandbox";              // mvm.hostname=

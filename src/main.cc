@@ -1,4 +1,5 @@
-// One program, four roles: the first argument picks the process.
+// One program, four roles: the first argument picks the process. The monitor is usually run from a
+// program of its own (monitor_main.cc).
 #include <csignal>
 #include <cstdio>
 #include <exception>

@@ -46,7 +46,7 @@ template <typename Record>
 class Records {
  public:
   template <typename Each>
-  bool take(ByteView data, Each each) {
+  bool take(ByteView data, const Each& each) {
     while (const auto record = decoder_.next(data)) {
       const auto message = Record::decode(*record);
       if (!message) garbage("a record that does not decode");

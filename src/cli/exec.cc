@@ -181,8 +181,8 @@ int run(Context& context, const RunOptions& options) {
     } catch (const Error& error) {
       if (error.kind() != Kind::NotFound) throw;  // ended and removed itself
     }
-    // Only now its log is whole, which outlives it.
-    if (!options.quiet && !options.exec.json)
+    // Only now its log is whole, which outlives it. Without a network nothing was refused.
+    if (spec.network.enabled && !options.quiet && !options.exec.json)
       tell_refused(context, [&] { return sandbox.id; }, {}, "mvm logs " + sandbox.id + " --egress");
   };
   int code = kFailed;

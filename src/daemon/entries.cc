@@ -252,9 +252,13 @@ void Daemon::Impl::launch(const EntryPtr& entry, const store::Image& image,
   // Before anything is started: what is taken is taken.
   const std::vector<sys::Fd> listeners = while_doing("starting sandbox " + record.name(),
                                                      [&] { return listen_on(record.spec.ports); });
-  const Launch parts{
-      options_.paths, options_.sandbox_executable, options_.isolation, options_.cgroups, agent_,
-      *audit_};
+  const Launch parts{options_.paths,
+                     options_.sandbox_executable,
+                     options_.isolation,
+                     options_.cgroups,
+                     agent_,
+                     *audit_,
+                     monitor_};
   proto::SecretValues values;
   const ScopeExit forget_values([&] { proto::wipe(values); });
   {

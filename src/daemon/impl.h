@@ -170,6 +170,7 @@ class Daemon::Impl final : public api::Service {
   DaemonOptions options_;
   const image::AgentBinary agent_{options_.agent};
   const obs::Log& log_ = options_.log;
+  const sys::Fd monitor_ = monitor_program(options_);
   sys::Fd lock_;
   sys::Fd stopping_ = sys::event_fd();  // stays readable once signalled
   std::string started_at_ = rfc3339_now();

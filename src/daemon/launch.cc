@@ -23,6 +23,7 @@
 #include "mvm/proto/control.h"
 #include "mvm/proto/exec.h"
 #include "mvm/proto/sandbox_config.h"
+#include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/socket.h"
 
@@ -348,6 +349,15 @@ static jail::CgroupLimits cgroup_limits(const api::SandboxSpec& spec) {
           .cpu_weight = std::min(kWeight * spec.cpus, kMaxWeight)};
 }
 
+sys::Fd monitor_program(const DaemonOptions& options) {
+  if (!options.monitor.empty()) try {
+      return sys::memory_program("mvm-monitor", options.monitor);
+    } catch (const SystemError& error) {
+      options.log.warning("monitors share no program", {{"error", error.what()}});
+    }
+  return sys::open_file(options.sandbox_executable, O_RDONLY);
+}
+
 HeldSandbox hold_sandbox(const Launch& launch, const Record& record,
                          const proto::SecretValues& values, const store::Image& image,
                          const image::KernelBundle& kernel) {
@@ -393,6 +403,7 @@ HeldSandbox hold_sandbox(const Launch& launch, const Record& record,
   }
   held.fds_.push_back(std::move(audit.directory));
   held.fds_.push_back(std::move(audit.file));
+  held.fds_.push_back(launch.monitor.duplicate());
   MVM_ASSERT(held.fds_.size() == static_cast<size_t>(proto::SandboxFd::Count));
   held.config_ = config.encode();
   crypto::wipe(config.audit.key);

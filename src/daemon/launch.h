@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "mvm/daemon/daemon.h"
 #include "mvm/image/initramfs.h"
 #include "mvm/image/kernel.h"
 #include "mvm/jail/cgroup.h"
@@ -25,6 +26,10 @@ void check_secret_values(const std::vector<proto::SecretRule>& rules,
 // "brave-otter": easy to say, and rarely taken.
 std::string random_name();
 
+// The monitor's program, one copy in memory for all sandboxes; where that cannot be had, the
+// sandbox's own. Throws SystemError.
+sys::Fd monitor_program(const DaemonOptions& options);
+
 struct Launch {
   const store::Paths& paths;
   std::string executable;
@@ -32,6 +37,7 @@ struct Launch {
   const jail::Cgroups& cgroups;
   const image::AgentBinary& agent;
   AuditLogs& audit;
+  const sys::Fd& monitor;  // its program
 };
 
 // A process that waits for its configuration: it does nothing before release(), and ends when it is

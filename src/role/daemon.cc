@@ -15,6 +15,7 @@
 
 #include "mvm/api/types.h"
 #include "mvm/base/text.h"
+#include "mvm/crypto/library.h"
 #include "mvm/jail/cgroup.h"
 #include "mvm/jail/jail.h"
 #include "mvm/kvm/probe.h"
@@ -22,7 +23,7 @@
 #include "mvm/sys/fd.h"
 #include "mvm/sys/process.h"
 
-#include "agent_blob.h"
+#include "programs.h"
 #include "roles.h"
 
 namespace mvm::role {
@@ -85,12 +86,14 @@ int run_daemon(int argc, char** argv) {
     ready = sys::Fd(static_cast<int>(*number));
   }
 
+  crypto::start_library();
   // Values of secrets pass through its memory; nobody may read that, and no core has it.
   sys::check(::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "forbidding core dumps");
   const jail::HostSupport host = jail::probe_host();
   daemon::DaemonOptions options{
       .paths = store::Paths::from_environment(),
       .agent = agent_binary(),
+      .monitor = monitor_binary(),
       .sandbox_executable = sys::own_executable(),
       .version = MVM_VERSION,
       .isolation = host.isolation,

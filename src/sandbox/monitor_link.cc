@@ -10,12 +10,14 @@
 
 namespace mvm::sandbox {
 
-MonitorLink::MonitorLink(loop::Loop& loop, jail::Isolation isolation, Handlers handlers)
+MonitorLink::MonitorLink(loop::Loop& loop, jail::Isolation isolation, int program,
+                         Handlers handlers)
     : loop_(&loop), handlers_(std::move(handlers)) {
   auto [ours, theirs] = sys::socket_pair(sys::SocketType::SeqPacket);
   socket_ = std::move(ours);
   sys::SpawnOptions options;
-  options.argv = {sys::own_executable(), "monitor", std::string(jail::isolation_name(isolation))};
+  options.argv = {"mvm", "monitor", std::string(jail::isolation_name(isolation))};
+  options.program = program;
   options.fds = {{theirs.get(), proto::kConfigFd}};
   options.die_with_parent = true;
   jail::set_apart(options, isolation, jail::Network::Empty);

@@ -21,7 +21,8 @@ class MonitorLink {
   };
 
   // Starts it, held: it shuts itself in and waits for its configuration.
-  MonitorLink(loop::Loop& loop, jail::Isolation isolation, Handlers handlers);
+  // `program` is what to run; borrowed for the call.
+  MonitorLink(loop::Loop& loop, jail::Isolation isolation, int program, Handlers handlers);
   ~MonitorLink();
   MonitorLink(const MonitorLink&) = delete;
   MonitorLink& operator=(const MonitorLink&) = delete;

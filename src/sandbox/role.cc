@@ -61,6 +61,7 @@ static void shut_in(Sandbox& sandbox, jail::Isolation isolation, int failure_rec
 }
 
 int run_sandbox(jail::Isolation isolation) {
+  crypto::start_library();
   // Take what we were handed.
   const sys::Fd inbox(proto::kConfigFd);
   auto message = sys::receive_message(inbox.get(), proto::kMaxConfigMessage);

@@ -258,7 +258,7 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config,
   kvm_ = sys::open_file("/dev/kvm", O_RDWR);
   machine_fds_ = std::move(fds);
   monitor_ = std::make_unique<MonitorLink>(
-      loop, isolation,
+      loop, isolation, take(machine_fds_, proto::SandboxFd::Monitor).get(),
       MonitorLink::Handlers{[this](const proto::MonitorEvent& event) { on_monitor_event(event); },
                             [this](sys::ExitStatus status) { on_monitor_exit(status); }});
 

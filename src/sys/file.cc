@@ -269,6 +269,19 @@ Fd memory_file(const char* name, uint64_t size) {
   return fd;
 }
 
+Fd memory_program(const char* name, ByteView program) {
+  // Linux 6.3 wants to be told that it will be run; before, it could be, and the flag is not known.
+  constexpr unsigned kExecutable = 0x10;  // MFD_EXEC
+  constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  int fd = ::memfd_create(name, kFlags | kExecutable);
+  if (fd < 0 && errno == EINVAL) fd = ::memfd_create(name, kFlags);
+  Fd file(check(fd, "making a program in memory"));
+  write_all(file.get(), program);
+  check(::fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL),
+        "sealing a program in memory");
+  return file;
+}
+
 std::optional<Fd> try_lock_file(const std::string& path) {
   Fd fd = open_own_file(path, O_RDWR | O_CREAT);
   while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {

@@ -165,6 +165,10 @@ Child spawn(const SpawnOptions& options) {
     lifted.emplace_back(check(::fcntl(ours, F_DUPFD_CLOEXEC, highest + 1), "passing a descriptor"));
     plan.moved.push_back(lifted.back().get());
   }
+  Fd program;
+  if (options.program >= 0)
+    program =
+        Fd(check(::fcntl(options.program, F_DUPFD_CLOEXEC, highest + 1), "passing a program"));
 
   int pipe_ends[2];
   check(::pipe2(pipe_ends, O_CLOEXEC), "making a pipe");
@@ -181,7 +185,10 @@ Child spawn(const SpawnOptions& options) {
       // What was not asked for stays behind; all ours are CLOEXEC, this catches what libraries
       // opened.
       ::syscall(SYS_close_range, static_cast<unsigned>(highest + 1), ~0U, CLOSE_RANGE_CLOEXEC);
-      ::execve(argv[0], argv.data(), env.data());
+      if (program)
+        ::syscall(SYS_execveat, program.get(), "", argv.data(), env.data(), AT_EMPTY_PATH);
+      else
+        ::execve(argv[0], argv.data(), env.data());
       failure = errno;
     }
     static_cast<void>(!::write(report_write.get(), &failure, sizeof failure));

@@ -24,7 +24,8 @@ def first_kvm_run(rounds):
     """Milliseconds from process start to the first KVM_RUN, the median of the program's rounds."""
     program = ROOT / "build/release/tests/bench/first_kvm_run"
     kernel = pathlib.Path(os.environ["MVM_KERNEL"], "vmlinux")
-    done = subprocess.run([program, MVM, kernel, str(rounds)], capture_output=True, text=True, timeout=300, check=True)
+    monitor = ROOT / "build/release/src/mvm-monitor"
+    done = subprocess.run([program, monitor, kernel, str(rounds)], capture_output=True, text=True, timeout=300, check=True)
     return statistics.median(float(line) for line in done.stdout.split())
 
 

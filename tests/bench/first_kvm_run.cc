@@ -2,8 +2,9 @@
 // a cold start. The guest gets 256 MiB, one vCPU and the kernel given; it is killed as soon as it
 // runs.
 //
-//   first_kvm_run MVM VMLINUX ROUNDS [ISOLATION]
+//   first_kvm_run MONITOR VMLINUX ROUNDS [ISOLATION]
 //
+// MONITOR is src/mvm-monitor as built, which mvm has inside.
 // ISOLATION is how far it is set apart (jail::isolation_from_name); as far as this host allows when
 // not given.
 #include <chrono>
@@ -64,7 +65,7 @@ static int run(int argc, char** argv) {
   const auto isolation =
       argc == 5 ? jail::isolation_from_name(argv[4]) : std::optional(jail::probe_host().isolation);
   if (!rounds || !isolation) {
-    std::fprintf(stderr, "usage: first_kvm_run MVM VMLINUX ROUNDS [ISOLATION]\n");
+    std::fprintf(stderr, "usage: first_kvm_run MONITOR VMLINUX ROUNDS [ISOLATION]\n");
     return 2;
   }
   const sys::TempDir scratch;

@@ -1,12 +1,16 @@
 #pragma once
-// The crypto library as a whole.
+// The start of the crypto library.
 
 namespace mvm::crypto {
 
-// Leaves out of this process what certificates and TLS alone need: the library's configuration
-// file, its names of algorithms and its texts of errors, which are most of its start and 400 KiB
-// of memory. Digests, signatures and random numbers work without; TLS does not. To be called
-// before anything else of this module, or it changes nothing.
+// First of all in a process that serves: neither the host's openssl.cnf (nor $OPENSSL_CONF, which
+// could make it load code) nor tables of ciphers by name that nobody here asks for.
+void start_library();
+
+// Leaves out of this process what certificates and TLS alone need besides: names of digests and
+// texts of errors, with which they are most of the library's start and 400 KiB of memory. Digests,
+// signatures and random numbers work without; TLS does not. Before anything else but
+// start_library(), or it changes nothing.
 void use_digests_and_signatures_alone() noexcept;
 
 }

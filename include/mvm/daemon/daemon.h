@@ -27,6 +27,7 @@ struct AuditSettings {
 struct DaemonOptions {
   store::Paths paths;
   ByteView agent;                  // the guest agent; must outlive the daemon
+  ByteView monitor;                // the monitor; empty: the sandbox's executable has it, too
   std::string sandbox_executable;  // run as `<it> sandbox ISOLATION`
   std::string version;
   // How far this host lets sandbox processes be set apart.

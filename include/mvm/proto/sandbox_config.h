@@ -36,6 +36,7 @@ enum class SandboxFd : size_t {
   Overlay,     // writable layer, O_RDWR
   AuditLog,    // O_PATH directory data/audit/<id>, where its next files go
   AuditFile,   // the one that was begun for this start, to append to
+  Monitor,     // the program of the monitor
   Count,
 };
 

@@ -68,6 +68,10 @@ Fd watch_directory(const std::string& path);
 
 // An anonymous memory file, CLOEXEC.
 Fd memory_file(const char* name, uint64_t size);
+// A program in memory, for SpawnOptions::program: nobody can change it any more (memfd seals), and
+// all processes that run it share its pages. CLOEXEC. Throws SystemError; EACCES where the system
+// forbids such programs (vm.memfd_noexec).
+Fd memory_program(const char* name, ByteView program);
 
 // A lock that goes with the process (flock LOCK_EX | LOCK_NB); nothing when somebody else holds it.
 std::optional<Fd> try_lock_file(const std::string& path);

@@ -23,6 +23,7 @@ struct ExitStatus {
 
 struct SpawnOptions {
   std::vector<std::string> argv;         // argv[0] is the file to run
+  int program = -1;                      // or this is: open, and borrowed
   std::vector<std::string> env;          // "NAME=value"
   std::vector<std::pair<int, int>> fds;  // {ours, number in the child}; everything else is closed
   bool new_session = false;              // setsid

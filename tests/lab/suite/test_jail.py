@@ -53,6 +53,11 @@ def test_each_process_is_in_namespaces_of_its_own():
         equal(pathlib.Path(f"/proc/{pid}/uid_map").read_text().split(), own_map, "one user")
 
 
+def test_the_monitor_is_a_program_of_its_own():
+    # It faces the guest, and has none of the rest of mvm in its memory.
+    equal(os.readlink(f"/proc/{pids()['monitor']}/exe"), "/memfd:mvm-monitor (deleted)", "what the monitor runs")
+
+
 def test_the_monitor_has_no_network_but_the_guests_link():
     lines = pathlib.Path(f"/proc/{pids()['monitor']}/net/dev").read_text().splitlines()[2:]
     equal([line.split(":")[0].strip() for line in lines], ["lo"], "its devices")

@@ -6,12 +6,14 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <climits>
 #include <gtest/gtest.h>
 
 #include "mvm/sys/error.h"
+#include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
 #include "mvm/sys/socket.h"
 
@@ -41,6 +43,31 @@ TEST(Process, ThrowsWhenTheProgramCannotBeStarted) {
   } catch (const SystemError& error) {
     EXPECT_EQ(error.message(), "starting /nonexistent/program: No such file or directory");
   }
+}
+
+TEST(Process, RunsAProgramInMemoryThatNobodyCanChange) {
+  const Bytes shell_bytes = read_file("/bin/sh", 4 << 20);
+  const Fd program = memory_program("a-shell", shell_bytes);
+  auto [ours, theirs] = socket_pair(SocketType::Stream);
+  SpawnOptions options;
+  options.argv = {"its-name", "-c", "echo $0 >&5; readlink /proc/$$/exe >&5"};
+  options.env = {"PATH=/usr/bin:/bin"};
+  options.program = program.get();
+  options.fds = {{theirs.get(), 5}};
+  Child child = spawn(options);
+  theirs.reset();
+  std::string said;
+  std::array<std::byte, 256> piece;
+  while (const size_t got = read_some(ours.get(), piece).value_or(0))
+    said += as_text(ByteView(piece).first(got));
+  EXPECT_EQ(said, "its-name\n/memfd:a-shell (deleted)\n");
+  EXPECT_EQ(child.wait(), (ExitStatus{0, 0}));
+
+  EXPECT_EQ(::pwrite(program.get(), "x", 1, 0), -1);
+  EXPECT_EQ(errno, EPERM);
+  EXPECT_EQ(::ftruncate(program.get(), 0), -1);
+  EXPECT_EQ(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, program.get(), 0),
+            MAP_FAILED);
 }
 
 TEST(Process, WaitStopsAtItsTimeLimitAndCanBeTakenUpAgain) {
