@@ -117,6 +117,7 @@ static PowerAction serve(const System& system) {
     say("the host does not take calls on vsock port " + std::to_string(system.settings.port) +
         " (" + sys::errno_text(errno) + "): waiting for its own");
   }
+  if (system.settings.profile == proto::Profile::Dev) server.offer_console_shell();
   loop.run();
   server.flush();
   return shutdown.action();

@@ -12,6 +12,7 @@
 #include "mvm/proto/profile.h"
 
 #include "connection.h"
+#include "console_shell.h"
 #include "exec.h"
 #include "process_tree.h"
 #include "reaper.h"
@@ -45,6 +46,8 @@ class Server {
   void serve(sys::Fd socket);
   // Accepts the host's connections on this AF_VSOCK listener, and nobody else's.
   void listen(sys::Fd listener);
+  // A shell for whoever sits at this machine's console.
+  void offer_console_shell() { console_shell_ = std::make_unique<ConsoleShell>(commands_); }
   // Writes what is queued for the host, as far as the sockets take it.
   void flush();
 
@@ -74,6 +77,7 @@ class Server {
   std::list<std::unique_ptr<Connection>> connections_;
   std::list<std::unique_ptr<StreamSlot>> orphans_;
   loop::Watch sweep_;
+  std::unique_ptr<ConsoleShell> console_shell_;
   sys::Fd listener_;
   loop::Watch accepting_;
 };

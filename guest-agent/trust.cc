@@ -10,6 +10,8 @@
 #include "mvm/base/error.h"
 #include "mvm/sys/file.h"
 
+#include "java_store.h"
+
 namespace mvm::guest {
 namespace {
 
@@ -53,6 +55,20 @@ std::string real_path(const std::string& path) {
   return ::realpath(path.c_str(), found.data()) == nullptr ? "" : found.data();
 }
 
+// A store that cannot be read, or has a password, stays as it is: the bundles are what matters to
+// most.
+void trust_in_java(std::string_view authority, const std::string& root) {
+  const Bytes certificate = first_certificate(authority);
+  std::vector<std::string> done;
+  for (const std::string& path : java_stores(root)) {
+    const std::string file = real_path(path);
+    if (file.empty() || std::ranges::find(done, file) != done.end()) continue;
+    done.push_back(file);
+    if (const auto store = with_java_authority(sys::read_file(file, kMaxBundle), certificate))
+      sys::write_file_atomic(file, *store, kMode);
+  }
+}
+
 }
 
 Environment trust_authority(std::string_view authority, const std::string& root) {
@@ -75,6 +91,7 @@ Environment trust_authority(std::string_view authority, const std::string& root)
     first = root + std::string(kBundles.front());
     sys::write_file_atomic(first, as_bytes(with_authority("", authority)), kMode);
   }
+  trust_in_java(authority, root);
   Environment env;
   for (const char* name : kBundleVariables) env.emplace_back(name, first);
   for (const char* name : kAddingVariables) env.emplace_back(name, alone);

@@ -30,11 +30,13 @@ void describe(Io& io, T& value) {
   io("reserve", value.reserve);
   io("inject_stream_usage", value.inject_stream_usage);
   io("providers", value.providers);
+  io("budgets", value.budgets);
   io("prices", value.prices);
 }
 
 template <typename Io, Same<proto::AiBudgetRequest> T>
 void describe(Io& io, T& value) {
+  io("of", value.of);
   io("budget", value.budget);
   io("reset", value.reset);
 }
@@ -57,11 +59,20 @@ void describe(Io& io, T& value) {
   io("unpriced", value.unpriced);
 }
 
+template <typename Io, Same<AiOperation> T>
+void describe(Io& io, T& value) {
+  io("operation", value.operation);
+  io("reported", value.reported);
+  io("input_tokens", value.input_tokens);
+  io("output_tokens", value.output_tokens);
+}
+
 template <typename Io, Same<AiSeries> T>
 void describe(Io& io, T& value) {
   io("provider", value.provider);
   io("model", value.model);
   io("counts", value.counts);
+  io("operations", value.operations);
 }
 
 template <typename Io, Same<AiSpent> T>
@@ -74,6 +85,13 @@ void describe(Io& io, T& value) {
   io("unknown", value.unknown);
 }
 
+template <typename Io, Same<AiBudgetOf> T>
+void describe(Io& io, T& value) {
+  io("of", value.of);
+  io("budget", value.budget);
+  io("spent", value.spent);
+}
+
 template <typename Io, Same<AiUsage> T>
 void describe(Io& io, T& value) {
   io.required("sandbox", value.sandbox);
@@ -81,6 +99,7 @@ void describe(Io& io, T& value) {
   io("on_unknown", value.on_unknown);
   io("budget", value.budget);
   io("spent", value.spent);
+  io("budgets", value.budgets);
   io("under_way", value.under_way);
   io("counts", value.counts);
   io("models", value.models);

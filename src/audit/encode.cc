@@ -249,7 +249,7 @@ template <typename T>
 static constexpr bool kOfSandbox =
     std::is_same_v<T, Egress> || std::is_same_v<T, ExecStarted> || std::is_same_v<T, ExecEnded> ||
     std::is_same_v<T, PolicyChanged> || std::is_same_v<T, QuestionAnswered> ||
-    std::is_same_v<T, SecretUse> || std::is_same_v<T, PiiUse>;
+    std::is_same_v<T, SecretUse> || std::is_same_v<T, PiiUse> || std::is_same_v<T, AiUse>;
 
 static std::string_view word(const SecretUse& event) {
   switch (event.kind) {
@@ -302,6 +302,35 @@ static void put(Builder& out, const PiiUse& event, const Detail&) {
   out.text_if("data", event.data.text());
   out.text_if("place", event.place.text());
   if (event.count != 1) out.number("count", event.count);
+}
+
+static std::string_view told_word(AiUse::Told told) {
+  switch (told) {
+    case AiUse::Told::Reported:
+      return "reported";
+    case AiUse::Told::Unknown:
+      return "unknown";
+    case AiUse::Told::Nothing:
+      break;
+  }
+  return "none";
+}
+
+static std::string_view word(const AiUse&) { return "ai_usage"; }
+static void put(Builder& out, const AiUse& event, const Detail&) {
+  out.number_if("flow", event.flow);
+  out.text_if("host", event.host.text());
+  out.number_if("port", event.port);
+  out.text("provider", event.provider.text());
+  out.text_if("model", event.model.text());
+  out.text("usage", told_word(event.told));
+  if (event.told == AiUse::Told::Nothing) return;
+  out.number("input_tokens", event.input);
+  out.number("output_tokens", event.output);
+  out.number("total_tokens", event.total);
+  out.number_if("cached_tokens", event.cached);
+  out.number_if("reasoning_tokens", event.reasoning);
+  out.number_if("estimated_tokens", event.estimated);
 }
 
 std::string encode(const Position& at, Time time, const LogId& sandbox, const Event& event,

@@ -33,6 +33,8 @@ LogId::LogId(std::string_view text) : Text(checked_id(text)) {}
 RunId::RunId(std::string_view text) : Text(checked_id(text)) {}
 ClassName::ClassName(std::string_view text)
     : Text(text.empty() ? std::string() : checked(text, 32, "_")) {}
+ModelName::ModelName(std::string_view text)
+    : Text(text.empty() ? std::string() : checked(text, 80, "._:/@-")) {}
 VariableName::VariableName(std::string_view text) : Text(checked(text, 64, "_")) {}
 
 static std::string checked_rule(std::string_view text) {

@@ -18,6 +18,8 @@ int run_command(Context& context, const Arguments& arguments) {
       return exec(context, exec_options(arguments, context.variable));
     case Verb::Shell:
       return shell(context, arguments);
+    case Verb::Console:
+      return console(context, arguments);
     case Verb::Copy:
       return copy(context, copy_options(arguments));
     case Verb::FileRead:
@@ -57,6 +59,8 @@ int run_command(Context& context, const Arguments& arguments) {
       return image_tag(context, arguments);
     case Verb::ImageVerify:
       return image_verify(context, arguments);
+    case Verb::ImageExport:
+      return image_export(context, arguments);
     case Verb::ImagePrune:
       return image_prune(context, arguments);
     case Verb::Build:

@@ -19,6 +19,29 @@ std::string of_limit(uint64_t used, const std::optional<uint64_t>& limit) {
   return std::to_string(used) + (limit ? " of " + std::to_string(*limit) : "");
 }
 
+// "  openai: 1200 of 250000 tokens", "  run: at most 50 requests"
+std::string shown(const api::AiBudgetOf& one) {
+  const proto::AiBudget& budget = one.budget;
+  const api::AiSpent& spent = one.spent;
+  const bool run = one.of == "run";
+  std::string text;
+  const auto add = [&](const std::optional<uint64_t>& limit, uint64_t used, std::string_view what) {
+    if (!limit) return;
+    text += text.empty() ? "" : ", ";
+    text += run ? "at most " + std::to_string(*limit) : of_limit(used, limit);
+    text += " " + std::string(what);
+  };
+  add(budget.max_total_tokens, spent.total_tokens, "tokens");
+  add(budget.max_input_tokens, spent.input_tokens, "input");
+  add(budget.max_output_tokens, spent.output_tokens, "output");
+  add(budget.max_requests, spent.requests, "requests");
+  if (!budget.max_cost.empty())
+    text += (text.empty() ? "" : ", ") +
+            (run ? "at most " : dollars(spent.cost_nanodollars) + " of ") + "$" +
+            printable(budget.max_cost, 40);
+  return "  " + printable(one.of, 40) + ": " + text + "\n";
+}
+
 std::string shown(const api::AiUsage& usage) {
   const api::AiSpent& spent = usage.spent;
   std::string text = printable(usage.sandbox, 80) + ": " +
@@ -32,7 +55,9 @@ std::string shown(const api::AiUsage& usage) {
   if (spent.unknown != 0) text += ", " + std::to_string(spent.unknown) + " unknown";
   if (usage.counts.refused != 0) text += ", " + std::to_string(usage.counts.refused) + " refused";
   if (usage.under_way != 0) text += ", " + std::to_string(usage.under_way) + " under way";
-  return text + "\n";
+  text += "\n";
+  for (const api::AiBudgetOf& one : usage.budgets) text += shown(one);
+  return text;
 }
 
 std::vector<std::vector<std::string>> rows_of(const api::AiUsage& usage) {
@@ -120,10 +145,17 @@ int ai_budget(Context& context, const Arguments& arguments) {
   const std::string name = checked_name(arguments, *arguments.positional("NAME"));
   proto::AiBudgetRequest request;
   if (action == "set") {
-    request.budget = changed(arguments, usage_of(context, name).budget);
+    request.of = arguments.value("of").value_or("");
+    if (const auto complaint = meter::budget_owner_complaint(request.of))
+      wrong(arguments, "--of " + *complaint);
+    const api::AiUsage usage = usage_of(context, name);
+    proto::AiBudget holds = request.of.empty() ? usage.budget : proto::AiBudget{};
+    for (const api::AiBudgetOf& one : usage.budgets)
+      if (one.of == request.of) holds = one.budget;
+    request.budget = changed(arguments, std::move(holds));
   } else if (action == "reset") {
-    for (const std::string_view flag :
-         {"max-total-tokens", "max-input-tokens", "max-output-tokens", "max-requests", "max-cost"})
+    for (const std::string_view flag : {"of", "max-total-tokens", "max-input-tokens",
+                                        "max-output-tokens", "max-requests", "max-cost"})
       if (arguments.flag(flag))
         wrong(arguments, "--" + std::string(flag) + " is for `mvm ai budget set`");
     request.reset = true;

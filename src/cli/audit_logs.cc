@@ -120,7 +120,7 @@ Verified verify_audit_file(const std::string& file, const crypto::PublicKey& key
 bool is_egress(const audit::Line& line) {
   return line.kind == "dns" || line.kind == "connect" || line.kind == "tls" ||
          line.kind == "http" || line.kind == "flow_ended" || line.kind.starts_with("secret_") ||
-         line.kind.starts_with("pii_");
+         line.kind.starts_with("pii_") || line.kind == "ai_usage";
 }
 
 static std::string padded(std::string_view text, size_t width) {
@@ -180,11 +180,29 @@ static std::string shown_pii(const audit::Line& line) {
   return out;
 }
 
+// "ai     reported openai gpt-4o, api.openai.com:443  input 19 output 10 total 29"
+static std::string shown_ai(const audit::Line& line) {
+  std::string out =
+      padded("ai", 6) + padded(line.field("usage"), 8) + std::string(line.field("provider"));
+  if (!line.field("model").empty()) out += " " + std::string(line.field("model"));
+  out += ", " + destination(line);
+  constexpr std::string_view kTokens = "_tokens";
+  std::string_view gap = "  ";
+  for (const auto& [key, value] : line.fields) {
+    if (!key.ends_with(kTokens)) continue;
+    out += std::string(gap) + std::string(key.substr(0, key.size() - kTokens.size())) + " " +
+           std::string(value);
+    gap = " ";
+  }
+  return out;
+}
+
 std::string shown_record(const audit::Line& line) {
   std::string out(line.time.substr(0, 10));
   out += " " + std::string(line.time.substr(11, 12)) + "  ";
   if (line.kind.starts_with("secret_")) return out + shown_secret(line) + "\n";
   if (line.kind.starts_with("pii_")) return out + shown_pii(line) + "\n";
+  if (line.kind == "ai_usage") return out + shown_ai(line) + "\n";
   if (is_egress(line)) return out + shown_egress(line) + "\n";
   out += line.kind;
   for (const auto& [key, value] : line.fields) {

@@ -8,6 +8,7 @@
 #include <csignal>
 
 #include "mvm/base/text.h"
+#include "mvm/build/watch.h"
 #include "mvm/cli/actions.h"
 
 #include "json_text.h"
@@ -158,6 +159,78 @@ std::string image_name(const Context& context, const config::Settings& settings)
 
 }
 
+namespace {
+
+void tell_of(Context& context, const BuildOptions& options, const Wanted& wanted,
+             const build::Result& result, const std::string& time) {
+  if (options.json) {
+    context.console.out("{\"image\":" + api::encode(result.image) +
+                        ",\"unchanged\":" + (result.unchanged ? "true" : "false") +
+                        ",\"lock_changed\":" + (result.lock_changed ? "true" : "false") + "}\n");
+    return;
+  }
+  if (options.quiet) return;
+  if (result.lock_changed) context.console.out("flake.lock is brought up to date\n");
+  if (!result.kernel.empty())
+    context.console.out("kernel " + printable(result.kernel, 80) + " is installed; kernel = \"" +
+                        printable(result.kernel, 80) + "\" uses it\n");
+  context.console.out("image " + wanted.request.name + ": " +
+                      (result.unchanged ? "nothing has changed" : format_size(result.image.size)) +
+                      ", " + result.image.digest.substr(0, 12) + " (" + time + ")\n");
+}
+
+std::unique_ptr<build::SourceWatch> watch_sources(Context& context, const Wanted& wanted) {
+  const build::FlakeRef& flake = wanted.request.flake;
+  if (!flake.remote.empty())
+    throw Error(Kind::Invalid, "--watch: the flake is not in a folder here");
+  Context there = context;
+  there.directory = wanted.request.directory;
+  std::vector<build::Source> sources{
+      build::find_source(there.absolute(flake.local), flake.subdirectory)};
+  for (const auto& [input, folder] : wanted.request.overrides)
+    sources.push_back(build::input_source(folder));
+  auto watch = std::make_unique<build::SourceWatch>(sources);
+  if (watch->left_out() > 0)
+    context.console.err("mvm: not all folders are watched: there are more than " +
+                        std::to_string(build::kMaxWatched) +
+                        ", or than fs.inotify.max_user_watches\n");
+  return watch;
+}
+
+// Once more whenever the source has changed, until Ctrl-C. What is wrong with the flake is for its
+// author to mend.
+int build_again_and_again(Context& context, const BuildOptions& options, Wanted& wanted) {
+  constexpr std::chrono::milliseconds kQuiet{200};
+  constexpr std::chrono::milliseconds kLongest{2000};
+  constexpr std::array kTaken = {SIGINT, SIGTERM, SIGHUP};
+  std::unique_ptr<build::SourceWatch> watch;
+  std::string told;  // the digest that was
+  while (true) {
+    try {
+      // Before the build, so that a change during it counts.
+      watch = watch_sources(context, wanted);
+      const auto start = std::chrono::steady_clock::now();
+      int code = kFailed;
+      const auto result = run_build(context, wanted, code);
+      if (!result && code > 128) return code;
+      if (result && (!result->unchanged || result->image.digest != told))
+        tell_of(context, options, wanted, *result, seconds_since(start));
+      if (result) told = result->image.digest;
+      if (result) wanted.request.update_lock = false;
+    } catch (const Error& error) {
+      if (!watch || (error.kind() != Kind::Invalid && error.kind() != Kind::NotFound)) throw;
+      context.console.err("mvm: " + tame(error.message()) + "\n");
+    }
+    if (!wanted.quiet) context.console.progress("waiting for a change; Ctrl-C ends");
+    SignalQueue signals(kTaken);
+    const bool changed = watch->wait(signals.fd(), kQuiet, kLongest);
+    context.console.clear_progress();
+    if (!changed) return 128 + signals.next().value_or(SIGINT);
+  }
+}
+
+}
+
 int build_flake(Context& context, const BuildOptions& options) {
   Context here = context;
   here.directory = context.absolute(options.directory);
@@ -173,25 +246,12 @@ int build_flake(Context& context, const BuildOptions& options) {
   wanted.verbose = options.verbose;
   wanted.quiet = options.quiet;
 
+  if (options.watch) return build_again_and_again(here, options, wanted);
   const auto start = std::chrono::steady_clock::now();
   int code = kFailed;
   const auto result = run_build(here, wanted, code);
   if (!result) return code;
-  if (options.json) {
-    context.console.out("{\"image\":" + api::encode(result->image) +
-                        ",\"unchanged\":" + (result->unchanged ? "true" : "false") +
-                        ",\"lock_changed\":" + (result->lock_changed ? "true" : "false") + "}\n");
-    return kFine;
-  }
-  if (options.quiet) return kFine;
-  if (result->lock_changed) context.console.out("flake.lock is brought up to date\n");
-  if (!result->kernel.empty())
-    context.console.out("kernel " + printable(result->kernel, 80) + " is installed; kernel = \"" +
-                        printable(result->kernel, 80) + "\" uses it\n");
-  context.console.out(
-      "image " + wanted.request.name + ": " +
-      (result->unchanged ? "nothing has changed" : format_size(result->image.size)) + ", " +
-      result->image.digest.substr(0, 12) + " (" + seconds_since(start) + ")\n");
+  tell_of(here, options, wanted, *result, seconds_since(start));
   return kFine;
 }
 

@@ -28,13 +28,17 @@ inline constexpr std::array kBuildOptions = {
     Option{0, "override-input", "", "INPUT=FOLDER",
            "Take this input of the flake from a folder here. May be given many times.", true},
     Option{0, "update-lock", "", "", "Bring flake.lock up to date first, and write it."},
+    Option{0, "watch", "", "", "Build again whenever the source changes, until Ctrl-C."},
     Option{0, "timeout", "", "DURATION", "End the build after this time; exit code 124."},
     Option{'v', "verbose", "", "", "Print what Nix and the builds say."},
     kQuiet,
     kJson,
 };
-inline constexpr std::array<std::string_view, 5> kBuildExamples = {
-    "mvm build", "mvm build --flake .#web --name web", "mvm build ./guest -v --timeout 30m",
+inline constexpr std::array<std::string_view, 6> kBuildExamples = {
+    "mvm build",
+    "mvm build --watch",
+    "mvm build --flake .#web --name web",
+    "mvm build ./guest -v --timeout 30m",
     "mvm build --flake github:owner/repo#agent --name agent",
     "mvm build --override-input nixpkgs=../nixpkgs"};
 inline constexpr std::array<std::string_view, 2> kBuilderStatusExamples = {

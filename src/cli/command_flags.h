@@ -78,6 +78,11 @@ inline constexpr auto kShellOptions = joined(kPlace, std::array{kName});
 inline constexpr std::array<std::string_view, 2> kShellExamples = {
     "mvm shell agent-sandbox", "mvm shell agent-sandbox -u nobody"};
 
+inline constexpr std::array kConsoleOptions = {
+    Option{'q', "quiet", "", "", "No words beside the console's."}, kName};
+inline constexpr std::array<std::string_view, 2> kConsoleExamples = {
+    "mvm console agent-sandbox", "mvm console agent-sandbox </dev/null"};
+
 inline constexpr std::array kCopyPositionals = {
     Positional{"SOURCE", "What to copy: a path here, or NAME:/path.", true, false, Offer::Files},
     Positional{"TARGET", "Where to: the other of the two.", true, false, Offer::Files}};
@@ -254,6 +259,20 @@ inline constexpr std::array kTagPositionals = {
 inline constexpr std::array<std::string_view, 1> kTagExamples = {"mvm image tag python:3.12 base"};
 inline constexpr std::array kVerifyOptions = {kQuiet};
 inline constexpr std::array<std::string_view, 1> kVerifyExamples = {"mvm image verify base"};
+inline constexpr std::array kExportPositionals = {
+    Positional{"IMAGE", "Name or digest.", true, false, Offer::Images},
+    Positional{"FILE", "Where to; - is standard output. With --format oci a folder.", true, false,
+               Offer::Files}};
+inline constexpr std::array kExportOptions = {
+    Option{0, "format", "", "tar|oci-archive|oci",
+           "What is written. Default: oci for a FILE that ends in '/', else oci-archive."},
+    Option{0, "compress", "", "none|gzip|zstd",
+           "How the tar archive or the layer is packed. Default: gzip, for tar by the ending of "
+           "FILE (.gz, .tgz, .zst)."},
+    Option{'f', "force", "", "", "Replace a file that is there."}, kQuiet};
+inline constexpr std::array<std::string_view, 4> kExportExamples = {
+    "mvm image export base base.tar", "mvm image export --format tar base root.tar.zst",
+    "mvm image export web layout/", "mvm image export --format tar base - | ssh host tar -x"};
 inline constexpr std::array kPruneOptions = {
     Option{'a', "all", "", "", "Also images that have a name."},
     Option{0, "dry-run", "", "", "Only say what would go."}, kJson};

@@ -43,6 +43,16 @@ constexpr std::array kCommands = {
             "Starts bash where the sandbox has it, else sh, as a login shell. With a terminal "
             "when there is one here, else reading commands from standard input.",
             kNamePositional, kShellOptions, "", false, kShellExamples},
+    Command{Verb::Console, "console", "", kSandboxes, "Sit at a running sandbox's console",
+            "Shows what appears on the console from now on, and types into it; what came before is "
+            "in `mvm logs`, as all of it will be. Where no program reads the console, Enter starts "
+            "a shell of root's there, which goes on when you leave. Ctrl-] leaves; the sandbox "
+            "goes on. One sits there at a time: who comes later takes the place. The console has "
+            "the size of the terminal here.\n\n"
+            "For work in a sandbox `mvm shell` is the better place, and there may be many. This is "
+            "for the kernel's own words, for programs that are made for a console, and for a shell "
+            "that outlives its terminal. A sealed sandbox has none.",
+            kNamePositional, kConsoleOptions, "", false, kConsoleExamples},
     Command{Verb::Copy, "cp", "", kSandboxes, "Copy files and folders to or from a sandbox",
             "One of the two is a path here, the other NAME:/path in a running sandbox. When the "
             "target is an existing folder, or ends in '/', the copy is put into it. Modes and "
@@ -164,6 +174,12 @@ constexpr std::array kCommands = {
     Command{Verb::ImageVerify, "image verify", "", kImages, "Check that images are whole",
             "Reads each image and compares it with its digest.", kImagesPositional, kVerifyOptions,
             "", false, kVerifyExamples},
+    Command{Verb::ImageExport, "image export", "", kImages, "Write an image to a file or a folder",
+            "Writes the files of an image as a tar archive, or the image as an OCI image of one "
+            "layer: as an archive, which docker load and podman load take, or as a layout, which "
+            "is a folder. Owners, modes, times, links, holes and extended attributes are kept; an "
+            "OCI image also has what is run in it. The same image gives the same bytes.",
+            kExportPositionals, kExportOptions, "", false, kExportExamples},
     Command{Verb::ImagePrune,
             "image prune",
             "",

@@ -6,6 +6,7 @@
 #include "mvm/cli/actions.h"
 #include "mvm/sys/file.h"
 
+#include "image_progress.h"
 #include "json_text.h"
 
 namespace mvm::cli {
@@ -29,51 +30,8 @@ std::string name_from_source(std::string_view source) {
   return std::string(name);
 }
 
-// Stage and share done, at most ten times a second.
-class ImportProgressLine {
- public:
-  ImportProgressLine(Console& console, std::string name, bool quiet)
-      : console_(console), name_(std::move(name)), quiet_(quiet) {}
-
-  void show(const api::ImportProgress& progress) {
-    if (quiet_) return;
-    if (!progress.note.empty()) return console_.err("mvm: " + tame(progress.note) + "\n");
-    const auto now = std::chrono::steady_clock::now();
-    if (progress.stage == stage_ && now - shown_ < std::chrono::milliseconds(100)) return;
-    if (progress.stage != stage_) {
-      began_ = now;
-      began_at_ = progress.done;
-    }
-    stage_ = progress.stage;
-    shown_ = now;
-    std::string text =
-        "image " + name_ + ": " + printable(progress.stage, 30) + " " + format_size(progress.done);
-    if (progress.total > 0) text += " of " + format_size(progress.total);
-    text += rate(progress, now);
-    console_.progress(text);
-  }
-
- private:
-  // Of this stage so far; nothing before it means something.
-  std::string rate(const api::ImportProgress& progress,
-                   std::chrono::steady_clock::time_point now) const {
-    const auto elapsed = std::chrono::duration_cast<std::chrono::milliseconds>(now - began_);
-    if (elapsed < std::chrono::milliseconds(500) || progress.done <= began_at_) return "";
-    const auto milliseconds = static_cast<uint64_t>(elapsed.count());
-    return ", " + format_size((progress.done - began_at_) / milliseconds * 1000) + "/s";
-  }
-
-  Console& console_;
-  std::string name_;
-  bool quiet_;
-  std::string stage_;
-  std::chrono::steady_clock::time_point shown_;
-  std::chrono::steady_clock::time_point began_;
-  uint64_t began_at_ = 0;
-};
-
 api::Image pull(Context& context, const api::PullRequest& request, bool quiet) {
-  ImportProgressLine line(context.console, request.reference, quiet);
+  ImageProgress line(context.console, request.reference, quiet);
   const api::Image image =
       context.service().pull_image(request, [&](const api::ImportProgress& progress) {
         line.show(progress);
@@ -110,7 +68,7 @@ int image_import(Context& context, const Arguments& arguments) {
   request.drop_set_id = arguments.flag("drop-setid");
   if (!sys::exists(request.source)) throw Error(Kind::NotFound, "there is no " + printable(source));
 
-  ImportProgressLine line(context.console, request.name, arguments.flag("quiet"));
+  ImageProgress line(context.console, request.name, arguments.flag("quiet"));
   const auto start = std::chrono::steady_clock::now();
   const api::Image image =
       context.service().import_image(request, [&](const api::ImportProgress& progress) {

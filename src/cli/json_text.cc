@@ -41,6 +41,9 @@ std::string json_explanation(const Explanation& explanation) {
   json["inspect"] = explanation.inspect;
   json["audited"] = explanation.audited;
   json["suggestion"] = explanation.suggestion;
+  json["secrets"] = explanation.secrets;
+  json["personal_data"] = explanation.personal_data;
+  json["ai_provider"] = explanation.ai_provider;
   return document(json);
 }
 

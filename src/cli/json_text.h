@@ -50,6 +50,10 @@ struct Explanation {
   bool inspect = false;
   bool audited = false;    // let through by mode "audit"
   std::string suggestion;  // empty: no flag would admit it
+  // What its exchanges are looked into for.
+  std::vector<std::string> secrets;        // names of those that are for this host
+  std::vector<std::string> personal_data;  // what becomes of some: "tokenize", "deny"
+  std::string ai_provider;                 // whose use is counted
 };
 std::string json_explanation(const Explanation& explanation);
 // One rule of a sandbox's; what it does not speak of is empty.

@@ -85,7 +85,7 @@ config::Settings settings_of(const Arguments& arguments) {
   if (arguments.flag("no-network")) {
     for (const std::string_view other :
          {"allow-host", "allow-cidr", "allow-endpoint", "network-preset", "network-mode",
-          "ai-metering", "ai-token-budget", "secret", "pii", "pii-rule", "pii-bypass"})
+          "ai-metering", "ai-token-budget", "ai-budget", "secret", "pii", "pii-rule", "pii-bypass"})
       if (arguments.flag(other))
         wrong(arguments, "--no-network and --" + std::string(other) + " contradict");
     settings.network_enabled = false;
@@ -239,6 +239,7 @@ BuildOptions build_options(const Arguments& arguments) {
     options.overrides.emplace_back(text.substr(0, equals), text.substr(equals + 1));
   }
   options.update_lock = arguments.flag("update-lock");
+  options.watch = arguments.flag("watch");
   options.verbose = arguments.flag("verbose");
   options.quiet = arguments.flag("quiet");
   options.json = arguments.flag("json");

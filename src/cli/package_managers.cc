@@ -70,9 +70,10 @@ std::vector<std::string> apt_list_urls(std::string_view text) {
     if (parts.empty() || (parts[0] != "deb" && parts[0] != "deb-src")) continue;
     // Options stand in brackets, with blanks between them.
     size_t at = 1;
-    if (at < parts.size() && parts[at].starts_with('['))
-      while (at < parts.size() && !parts[at++].ends_with(']')) {
-      }
+    if (at < parts.size() && parts[at].starts_with('[')) {
+      while (at < parts.size() && !parts[at].ends_with(']')) ++at;
+      ++at;
+    }
     if (at < parts.size()) urls.emplace_back(parts[at]);
   }
   return urls;

@@ -4,8 +4,10 @@
 
 #include "mvm/base/text.h"
 #include "mvm/cli/actions.h"
+#include "mvm/meter/compile.h"
 #include "mvm/policy/compile.h"
 #include "mvm/policy/secret.h"
+#include "mvm/privacy/rules.h"
 
 #include "json_text.h"
 #include "secret_values.h"
@@ -77,6 +79,55 @@ std::string sentence(const policy::Decision& decision, bool enabled, bool audit)
   return text;
 }
 
+// What is looked into besides the rules, as the sandbox's filters would.
+void explain_protection(const proto::NetworkConfig& network,
+                        const std::vector<policy::SecretBinding>& bindings,
+                        const policy::Request& request, policy::Policy& rules,
+                        Explanation& explanation) {
+  rules.inspect = policy::inspected_for(bindings);
+  if (!request.port) return;
+  const uint16_t port = *request.port;
+  const std::string host = request.host ? request.host->text() : request.address->text();
+  for (const policy::SecretBinding& binding : bindings)
+    if (request.host && binding.covers(*request.host, port))
+      explanation.secrets.push_back(binding.name);
+  if (network.ai.on()) {
+    const meter::Catalogue catalogue = meter::compile(network.ai).catalogue;
+    if (const auto provider = catalogue.provider_of(host, port)) {
+      explanation.ai_provider = meter::provider_word(*provider);
+      for (const policy::HostRule& rule : catalogue.hosts())
+        rules.inspect.push_back(
+            {rule.host, rule.ports.empty() ? std::vector<uint16_t>{80, 443} : rule.ports, true});
+    }
+  }
+  if (!network.pii.enabled()) return;
+  privacy::Rules pii = privacy::compile(network.pii);
+  const privacy::Plan plan = pii.plan(host, port);
+  for (const auto action : {privacy::Action::Detect, privacy::Action::Tokenize,
+                            privacy::Action::Redact, privacy::Action::Deny})
+    if (plan.has(action)) explanation.personal_data.emplace_back(privacy::action_word(action));
+  rules.inspect.insert(rules.inspect.end(), pii.inspect.begin(), pii.inspect.end());
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + printable(word, 80);
+  return out;
+}
+
+// "secrets (API_KEY), personal data (tokenize)"
+std::string looked_into_for(const Explanation& explanation) {
+  std::string out;
+  const auto add = [&](std::string_view what, const std::string& of) {
+    if (of.empty()) return;
+    out += (out.empty() ? "" : ", ") + std::string(what) + " (" + of + ")";
+  };
+  add("secrets", joined(explanation.secrets));
+  add("personal data", joined(explanation.personal_data));
+  add("use of AI", explanation.ai_provider);
+  return out;
+}
+
 }
 
 int policy_explain(Context& context, const ExplainOptions& options, const Arguments& arguments) {
@@ -85,10 +136,12 @@ int policy_explain(Context& context, const ExplainOptions& options, const Argume
   const policy::Request request = request_of(arguments);
   policy::Decision decision;
   policy::Policy rules = policy::compile(network);
-  rules.inspect = policy::inspected_for(
-      policy::compile_secrets(secrets_of(context, decided.resolved.settings)));
-  if (network.enabled) decision = policy::decide(rules, request);
   Explanation explanation;
+  if (network.enabled)
+    explain_protection(network,
+                       policy::compile_secrets(secrets_of(context, decided.resolved.settings)),
+                       request, rules, explanation);
+  if (network.enabled) decision = policy::decide(rules, request);
   explanation.outcome = policy::outcome_word(decision.outcome);
   explanation.reason = network.enabled ? policy::reason_word(decision.reason) : "no_network";
   explanation.rule = decision.rule;
@@ -102,6 +155,9 @@ int policy_explain(Context& context, const ExplainOptions& options, const Argume
                        sentence(decision, network.enabled, network.audit) + '\n';
     if (!explanation.suggestion.empty())
       text += "  this would allow it: " + explanation.suggestion + '\n';
+    const std::string protection = looked_into_for(explanation);
+    if (!protection.empty() && decision.outcome != policy::Outcome::Deny)
+      text += "  its exchanges are looked into for " + protection + '\n';
     context.console.out(text);
   }
   return decision.outcome == policy::Outcome::Allow ? kFine : kNotWell;

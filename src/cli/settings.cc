@@ -95,6 +95,7 @@ static proto::AiConfig ai_of(const config::Settings& settings) {
   ai.reserve = settings.ai_reserve.value_or(false);
   ai.inject_stream_usage = settings.ai_inject_stream_usage.value_or(false);
   ai.providers = settings.ai_providers;
+  ai.budgets = settings.ai_budgets;
   ai.prices = settings.ai_prices;
   limit(ai.budget.max_total_tokens, settings.ai_max_total_tokens);
   limit(ai.budget.max_input_tokens, settings.ai_max_input_tokens);

@@ -83,6 +83,10 @@ inline constexpr std::array kNetwork = {
     Option{0, "ai-metering", "", "", "Count what it uses of AI providers."},
     Option{0, "ai-token-budget", "", "N",
            "Most tokens it may use of AI providers; then requests are refused. Default: no limit."},
+    Option{0, "ai-budget", "", "BUDGET",
+           "A budget of one provider, \"openai max_total_tokens=100000 max_cost=5\", or of each "
+           "command, \"run max_requests=50\". May be given many times.",
+           true},
     Option{0, "pii", "", "MODE",
            "What becomes of personal data in requests: disabled, detect, tokenize, redact or "
            "refuse. Default: disabled."},

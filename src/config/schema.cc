@@ -184,6 +184,11 @@ constexpr std::array kKeys = {
     Key{"network.ai", "prices", Type::TextList, &S::ai_prices, "", "", 0, 0, 1, check_price, "", "",
         "What models cost, in dollars a million tokens: \"gpt-4o* input=2.50 output=10 "
         "cached=1.25\". The first that fits counts."},
+    Key{"network.ai", "budgets", Type::TextList, &S::ai_budgets, "", "", 0, 0, 1, check_ai_budget,
+        "--ai-budget", "",
+        "Budgets besides `budget`, of one provider, or of each command's run: \"openai "
+        "max_total_tokens=100000 max_cost=5.00\", \"run max_requests=50\". What a request uses "
+        "counts for every run that was under way when it began."},
     Key{"network.ai.budget", "max_total_tokens", Type::Integer, &S::ai_max_total_tokens, "0", "", 0,
         kMostTokens, 1, nullptr, "--ai-token-budget", "MVM_AI_TOKEN_BUDGET",
         "Most tokens, of input and output together. The answer that crosses a limit passes, the "

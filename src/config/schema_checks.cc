@@ -120,6 +120,9 @@ Complaint check_provider(std::string_view, std::string_view value) {
 Complaint check_price(std::string_view, std::string_view value) {
   return meter::price_complaint(value);
 }
+Complaint check_ai_budget(std::string_view, std::string_view value) {
+  return meter::budget_complaint(value);
+}
 Complaint check_cost(std::string_view, std::string_view value) {
   return meter::cost_complaint(value);
 }

@@ -29,6 +29,7 @@ Complaint check_port(std::string_view name, std::string_view value);
 Complaint check_on_unknown(std::string_view name, std::string_view value);
 Complaint check_provider(std::string_view name, std::string_view value);
 Complaint check_price(std::string_view name, std::string_view value);
+Complaint check_ai_budget(std::string_view name, std::string_view value);
 Complaint check_cost(std::string_view name, std::string_view value);
 Complaint check_pii_mode(std::string_view name, std::string_view value);
 Complaint check_pii_mismatch(std::string_view name, std::string_view value);

@@ -77,7 +77,9 @@ void Daemon::Impl::expire_audit_logs() {
 }
 
 void Daemon::Impl::restore() {
-  const size_t unfinished = store::Images(options_.paths).remove_unfinished();
+  store::Images images(options_.paths);
+  if (images.check_index()) repaired("made the index of images anew");
+  const size_t unfinished = images.remove_unfinished();
   if (unfinished != 0) repaired("removed " + std::to_string(unfinished) + " unfinished image(s)");
   for (Record& record : records_->load()) {
     auto entry = std::make_shared<Entry>();

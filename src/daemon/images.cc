@@ -13,6 +13,8 @@
 
 namespace mvm::daemon {
 
+static constexpr uint64_t kRoomShare = 8;  // of what is used; less room than that is little
+
 api::Image Daemon::Impl::shown(const store::Image& image) const {
   const store::Manifest& manifest = image.manifest;
   api::Image out;
@@ -74,11 +76,23 @@ static image::ImportOptions options_of(const std::string& platform, bool drop_se
   return options;
 }
 
+// Layers of earlier pulls only save downloads: where the quota is almost used up, they go first.
+void Daemon::Impl::make_room_for_images() {
+  const store::Quota quota(options_.paths);
+  const auto room = quota.room();
+  if (!room || *room > quota.used() / kRoomShare) return;
+  const auto freed = store::Blobs(options_.paths).prune({});
+  if (freed.blobs != 0)
+    log_.info("layers removed: the quota of images is almost used up",
+              {{"layers", std::to_string(freed.blobs)}, {"bytes", std::to_string(freed.bytes)}});
+}
+
 api::Image Daemon::Impl::import_image(const api::ImportRequest& request,
                                       const api::ProgressSink& progress) {
   if (request.source.empty() || request.source.front() != '/')
     throw Error(Kind::Invalid, "import.source: must be an absolute path");
   const store::ImageName name = store::parse_image_name(request.name);
+  make_room_for_images();
   image::ImportOptions options = options_of(request.platform, request.drop_set_id);
   if (!request.reference.empty()) options.selection.reference = request.reference;
   store::Images images(options_.paths);
@@ -109,6 +123,7 @@ api::Image Daemon::Impl::pull_image(const api::PullRequest& request,
     };
     return registry::find_credentials(registry::auth_files(variable), host);
   };
+  make_room_for_images();
   const store::Blobs blobs(options_.paths);
   registry::RegistrySource source(blobs, reference, std::move(options), tell);
   store::Images images(options_.paths);
@@ -122,6 +137,7 @@ api::Image Daemon::Impl::capture_image(const api::CaptureRequest& request,
   const Record record = snapshot(find(request.sandbox));
   agent::Connection connection =
       agent::Connection::connect(options_.paths.control_socket(record.name()), stopping_.get());
+  make_room_for_images();
   store::Images images(options_.paths);
   return imported(build::capture(images, connection, request, progress_to(progress)), request.name,
                   progress);

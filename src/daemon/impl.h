@@ -163,6 +163,7 @@ class Daemon::Impl final : public api::Service {
     return {options_.paths.control_socket(record.name()), stopping_.get()};
   }
   api::Image shown(const store::Image& image) const;
+  void make_room_for_images();
   image::Progress progress_to(const api::ProgressSink& progress);
   api::Image imported(const image::Imported& imported, const std::string& name,
                       const api::ProgressSink& progress);

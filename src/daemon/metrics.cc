@@ -221,13 +221,14 @@ std::string otlp_json(const Figures& figures, uint64_t now_unix_nanoseconds) {
   Json usage_points = Json::array();
   for (const api::AiUsage& usage : figures.usage) {
     for (const api::AiSeries& series : usage.models) {
-      const api::AiCounts& counts = series.counts;
-      const uint64_t reported = counts.requests - std::min(counts.unknown, counts.requests);
-      for (const auto& [type, tokens] :
-           {std::pair{"input", counts.input_tokens}, std::pair{"output", counts.output_tokens}}) {
-        Json attributes = attributes_of(usage, series);
-        attributes.push_back(attribute("gen_ai.token.type", type));
-        usage_points.push_back(out.histogram(std::move(attributes), reported, tokens));
+      for (const api::AiOperation& part : series.operations) {
+        for (const auto& [type, tokens] :
+             {std::pair{"input", part.input_tokens}, std::pair{"output", part.output_tokens}}) {
+          Json attributes = attributes_of(usage, series);
+          attributes.push_back(attribute("gen_ai.operation.name", part.operation));
+          attributes.push_back(attribute("gen_ai.token.type", type));
+          usage_points.push_back(out.histogram(std::move(attributes), part.reported, tokens));
+        }
       }
     }
   }

@@ -29,6 +29,37 @@ static api::AiCounts counts_of(const meter::Counts& counts) {
           .unpriced = counts.unpriced};
 }
 
+static api::AiSpent spent_of(const meter::Spent& spent) {
+  return {spent.total, spent.input, spent.output, spent.requests, spent.cost, spent.unknown};
+}
+
+static std::vector<api::AiOperation> operations_of(const meter::Counts& counts) {
+  std::vector<api::AiOperation> out;
+  for (size_t i = 0; i < counts.parts.size(); ++i)
+    if (const auto& part = counts.parts.at(i); part != meter::Counts::Part{})
+      out.push_back({std::string(meter::operation_word(static_cast<meter::Operation>(i))),
+                     part.reported, part.input, part.output});
+  return out;
+}
+
+// Those that are set, as they hold now.
+static std::vector<api::AiBudgetOf> budgets_of(const proto::AiConfig& ai,
+                                               const meter::Account& account) {
+  meter::Terms terms = meter::compile(ai).terms;
+  for (const auto& [provider, budget] : account.provider_budgets)
+    terms.provider_budgets[provider] = budget;
+  if (account.run_budget) terms.run_budget = *account.run_budget;
+  std::vector<api::AiBudgetOf> out;
+  for (const auto& [provider, budget] : terms.provider_budgets) {
+    if (!budget.any()) continue;
+    const auto spent = account.spent_by.find(provider);
+    out.push_back({std::string(meter::provider_word(provider)), meter::words_of(budget),
+                   spent == account.spent_by.end() ? api::AiSpent{} : spent_of(spent->second)});
+  }
+  if (terms.run_budget.any()) out.push_back({"run", meter::words_of(terms.run_budget), {}});
+  return out;
+}
+
 static api::AiUsage usage_of(const Record& record, const meter::Account& account) {
   const proto::AiConfig& ai = record.spec.network.ai;
   api::AiUsage out;
@@ -36,8 +67,8 @@ static api::AiUsage usage_of(const Record& record, const meter::Account& account
   out.id = record.id;
   out.on_unknown = ai.on_unknown;
   out.budget = account.budget ? meter::words_of(*account.budget) : ai.budget;
-  out.spent = {account.spent.total,    account.spent.input, account.spent.output,
-               account.spent.requests, account.spent.cost,  account.spent.unknown};
+  out.spent = spent_of(account.spent);
+  out.budgets = budgets_of(ai, account);
   out.counts = counts_of(account.sum());
   if (api::is_live(record.state)) {
     out.under_way = account.open.size();
@@ -47,8 +78,8 @@ static api::AiUsage usage_of(const Record& record, const meter::Account& account
     out.counts.unknown += account.open.size();
   }
   for (const auto& [name, counts] : account.series)
-    out.models.push_back(
-        {std::string(meter::provider_word(name.first)), name.second, counts_of(counts)});
+    out.models.push_back({std::string(meter::provider_word(name.first)), name.second,
+                          counts_of(counts), operations_of(counts)});
   return out;
 }
 
@@ -71,6 +102,8 @@ api::AiUsage Daemon::Impl::change_ai_budget(const std::string& name,
                                             const proto::AiBudgetRequest& request) {
   std::optional<meter::Budget> budget;
   if (request.budget) budget = meter::compile(*request.budget);
+  if (const auto complaint = meter::budget_owner_complaint(request.of))
+    throw Error(Kind::Invalid, "a budget's owner " + *complaint);
   const EntryPtr entry = find(name);
   const std::lock_guard operation(entry->operation);
   const Record record = usable(entry);
@@ -95,7 +128,11 @@ api::AiUsage Daemon::Impl::change_ai_budget(const std::string& name,
     };
     meter::Record change;
     if (budget) {
-      change.kind = meter::RecordKind::SetBudget;
+      const auto provider = meter::provider_from_word(request.of);
+      change.kind = provider             ? meter::RecordKind::SetProviderBudget
+                    : request.of.empty() ? meter::RecordKind::SetBudget
+                                         : meter::RecordKind::SetRunBudget;
+      change.provider = provider.value_or(change.provider);
       change.budget = *budget;
       put_down(change);
     }

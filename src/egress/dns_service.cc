@@ -179,7 +179,10 @@ void DnsService::answer(const Pending& pending, const Answer& answer) {
       return reply(dns::Rcode::NoError, {}, &why);
     }
   }
-  parts_.reporter.tell(event);
+  if (!parts_.reporter.tell(event)) {
+    const dns::ExtendedError why{dns::kErrorOther, "mvm: the audit log takes no records"};
+    return reply(dns::Rcode::ServFail, {}, &why);
+  }
   reply(answer.status == Answer::Status::NoSuchName ? dns::Rcode::NxDomain : dns::Rcode::NoError,
         records);
 }

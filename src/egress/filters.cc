@@ -25,6 +25,15 @@ FilterVerdict not_sendable() {
 
 }
 
+FilterRefusal not_recorded() {
+  FilterRefusal refusal;
+  refusal.reason = policy::Reason::NotRecorded;
+  refusal.answer.status = 503;
+  refusal.answer.reason = policy::reason_word(refusal.reason);
+  refusal.answer.message = "the sandbox's audit log takes no records, so no request is let out";
+  return refusal;
+}
+
 Filters::Filters(std::span<const std::shared_ptr<FilterSource>> sources, const Exchange& exchange) {
   for (const auto& source : sources)
     if (auto filter = source->begin(exchange)) stages_.push_back({std::move(filter)});
@@ -52,6 +61,14 @@ FilterVerdict Filters::request_head(http::RequestHead& head) {
   for (Stage& stage : stages_) {
     if (auto refusal = stage.filter->request_head(head, stage.request)) return refusal;
     if (!can_be_sent(head.headers) || !http::is_target(head.target)) return not_sendable();
+  }
+  return {};
+}
+
+FilterVerdict Filters::interim_head(http::ResponseHead& head) {
+  for (Stage& stage : std::views::reverse(stages_)) {
+    if (auto refusal = stage.filter->interim_head(head)) return refusal;
+    if (!can_be_sent(head.headers)) return not_sendable();
   }
   return {};
 }
@@ -101,6 +118,24 @@ FilterVerdict Filters::response_body(ByteView in, bool last, Bytes& out) {
   std::vector<Stage*> order;
   for (Stage& stage : std::views::reverse(stages_)) order.push_back(&stage);
   return pass(order, &ExchangeFilter::response_body, &Stage::response, in, last, out);
+}
+
+FilterVerdict Filters::request_trailers(http::Headers& trailers) {
+  if (trailers.empty()) return {};
+  for (Stage& stage : stages_) {
+    if (auto refusal = stage.filter->request_trailers(trailers)) return refusal;
+    if (!can_be_sent(trailers)) return not_sendable();
+  }
+  return {};
+}
+
+FilterVerdict Filters::response_trailers(http::Headers& trailers) {
+  if (trailers.empty()) return {};
+  for (Stage& stage : std::views::reverse(stages_)) {
+    if (auto refusal = stage.filter->response_trailers(trailers)) return refusal;
+    if (!can_be_sent(trailers)) return not_sendable();
+  }
+  return {};
 }
 
 void Filters::end(bool whole) noexcept {

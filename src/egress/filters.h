@@ -7,6 +7,9 @@
 
 namespace mvm::egress {
 
+// Of a request that was admitted, and whose admission could not be recorded.
+FilterRefusal not_recorded();
+
 class Filters {
  public:
   Filters() = default;
@@ -22,10 +25,14 @@ class Filters {
   BodyUse response_use() const noexcept;
 
   FilterVerdict request_head(http::RequestHead& head);
+  FilterVerdict interim_head(http::ResponseHead& head);
   FilterVerdict response_head(http::ResponseHead& head);
   // Appends to `out` what goes on; with Read, that is `in`.
   FilterVerdict request_body(ByteView in, bool last, Bytes& out);
   FilterVerdict response_body(ByteView in, bool last, Bytes& out);
+  // Of no trailers: nothing.
+  FilterVerdict request_trailers(http::Headers& trailers);
+  FilterVerdict response_trailers(http::Headers& trailers);
   // Tells them, once; there are none afterwards.
   void end(bool whole) noexcept;
 

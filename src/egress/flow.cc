@@ -169,12 +169,13 @@ void Flow::admit(EventKind kind, const policy::Request& asked, const Verdict& ve
   deadline_.reset();
   const bool looked_into = verdict.audited ? verdict.watched : verdict.decision.inspect;
   if (looked_into) return inspect(kind == EventKind::Tls);
-  judged_ = true;
   Event event = Judge::describe(kind, asked, verdict);
   event.flow = id_;
+  if (!parts_.reporter.tell(event))
+    return refuse(kind, asked, {{Outcome::Deny, Reason::NotRecorded, {}, false}});
+  judged_ = true;
   ++parts_.counters.flows;
   told_ = true;
-  parts_.reporter.tell(event);
   if (upstream_) return relay();
   dial();
 }
@@ -332,7 +333,7 @@ void Flow::end(Reason reason, std::string detail) {
     Event opened = Judge::describe(EventKind::Connect, request(), verdict);
     opened.flow = id_;
     ++parts_.counters.flows;
-    parts_.reporter.tell(opened);
+    static_cast<void>(parts_.reporter.tell(opened));  // it is over
     told_ = true;
   }
   if (told_) {
@@ -350,7 +351,7 @@ void Flow::end(Reason reason, std::string detail) {
     if (relay_) event.received = relay_->received();
     if (http_) event.sent = http_->sent();
     if (http_) event.received = http_->received();
-    parts_.reporter.tell(event);
+    static_cast<void>(parts_.reporter.tell(event));
   }
   if (guest_) reset_connection(std::move(guest_));
   if (upstream_) reset_connection(std::move(upstream_));

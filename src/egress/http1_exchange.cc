@@ -21,11 +21,8 @@ void append_body(Channel& channel, const http::Framing& framing, ByteView body) 
 
 void append_end(Channel& channel, const http::Framing& framing, const http::Headers& trailers) {
   if (framing.kind != http::BodyKind::Chunked) return;
-  http::Headers kept;
-  for (const http::Header& trailer : trailers)
-    if (http::is_trailer_field(trailer.name)) kept.push_back(trailer);
   std::string text;
-  http::append_last_chunk(text, kept);
+  http::append_last_chunk(text, trailers);
   channel.send(text);
 }
 
@@ -106,8 +103,8 @@ void Http1Flow::forward(const JudgedRequest& judged) {
     forwarded.headers.push_back({"Upgrade", "websocket"});
   }
   if (!filter_request(forwarded)) return;
+  if (!parts_.reporter.tell(judged_)) return refuse(not_recorded());
   admitted_ = true;
-  parts_.reporter.tell(judged_);
   if (stage_ == Stage::Collecting) {
     forwarded_ = std::move(forwarded);
     return;
@@ -181,10 +178,16 @@ bool Http1Flow::take_body(const http::Event& event) {
       refuse(std::move(*refusal));
       return false;
     }
+  http::Headers trailers;
+  if (last) trailers = http::kept_trailers(requests_.trailers());
+  if (auto refusal = filters_.request_trailers(trailers)) {
+    refuse(std::move(*refusal));
+    return false;
+  }
   body_sent_ = body_sent_ || !last;
   append_body(to, sent_framing_, filtered || last ? ByteView(changed) : event.body);
   if (!last) return true;
-  append_end(to, sent_framing_, requests_.trailers());
+  append_end(to, sent_framing_, trailers);
   request_done_ = true;
   return false;
 }
@@ -211,17 +214,14 @@ bool Http1Flow::take_responses() {
 bool Http1Flow::take_response(const http::Event& event) {
   switch (event.kind) {
     case http::EventKind::Interim:
-      take_interim();
-      return true;
+      return take_interim();
     case http::EventKind::Head:
       take_head();
       return stage_ == Stage::Active;
     case http::EventKind::Body:
       return take_response_body(event.body, false);
     case http::EventKind::End:
-      if (!take_response_body({}, true)) return false;
-      append_end(guest_, given_framing_, upstream_->parser.trailers());
-      finish_exchange();
+      if (take_response_body({}, true) && take_response_end()) finish_exchange();
       return false;
     default:
       fail(Reason::UpstreamUnreachable,
@@ -230,12 +230,18 @@ bool Http1Flow::take_response(const http::Event& event) {
   }
 }
 
-void Http1Flow::take_interim() {
+bool Http1Flow::take_interim() {
   // Clients of HTTP/1.0 know none (RFC 9110 §15.2).
-  if (request_.minor == 0) return;
+  if (request_.minor == 0) return true;
+  http::ResponseHead forwarded = upstream_->parser.head();
+  if (auto refusal = filters_.interim_head(forwarded)) {
+    refuse(std::move(*refusal));
+    return false;
+  }
   std::string text;
-  http::append_forwarded(text, upstream_->parser.head(), request_.method);
+  http::append_forwarded(text, forwarded, request_.method);
   guest_.send(text);
+  return true;
 }
 
 void Http1Flow::take_upgrade() {
@@ -285,6 +291,16 @@ bool Http1Flow::take_response_body(ByteView body, bool last) {
       return false;
     }
   append_body(guest_, given_framing_, filtered ? ByteView(changed) : body);
+  return true;
+}
+
+bool Http1Flow::take_response_end() {
+  http::Headers trailers = http::kept_trailers(upstream_->parser.trailers());
+  if (auto refusal = filters_.response_trailers(trailers)) {
+    refuse(std::move(*refusal));
+    return false;
+  }
+  append_end(guest_, given_framing_, trailers);
   return true;
 }
 

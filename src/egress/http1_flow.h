@@ -85,10 +85,11 @@ class Http1Flow final : public HttpFlow {
   bool collect(const http::Event& event);
   bool take_responses();
   bool take_response(const http::Event& event);
-  void take_interim();
+  bool take_interim();
   void take_upgrade();
   void take_head();
   bool take_response_body(ByteView body, bool last);
+  bool take_response_end();
   void finish_exchange();
   bool relay_upgraded();
 

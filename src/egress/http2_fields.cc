@@ -1,8 +1,6 @@
 #include "http2_fields.h"
 
-#include <algorithm>
 #include <cstdlib>
-#include <iterator>
 
 #include "mvm/http/forward.h"
 
@@ -52,14 +50,6 @@ http::Headers as_fields(http::Headers headers, const http::Framing& framing) {
       header.value = std::to_string(framing.length);
     out.push_back(std::move(header));
   }
-  return out;
-}
-
-http::Headers kept_trailers(const http::Headers& trailers) {
-  http::Headers out;
-  std::ranges::copy_if(trailers, std::back_inserter(out), [](const http::Header& trailer) {
-    return http::is_trailer_field(trailer.name);
-  });
   return out;
 }
 

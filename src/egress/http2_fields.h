@@ -15,7 +15,5 @@ http::Framing framing_of(const http::Headers& headers, bool whole);
 http::Headers without_hop_fields(const http::Headers& headers);
 // A filter writes names as it likes, and knows nothing of what HTTP/2 has no fields for.
 http::Headers as_fields(http::Headers headers, const http::Framing& framing);
-// Those that may stand behind a body.
-http::Headers kept_trailers(const http::Headers& trailers);
 
 }

@@ -72,16 +72,18 @@ bool Http2Flow::step() {
     guest_.lost = !guest_.channel.flush();
     return moved;
   }
+  moved = take_answers() || moved;
   open_waiting();
   moved = write(guest_) || moved;
   if (server_) moved = write(*server_) || moved;
   take_sent();
   moved = stop_requests() || moved;
   // Not before everybody has been told why: there are clients that read nothing behind a GOAWAY.
-  if (lost_ && streams_.empty() && !leaving_) {
+  if (lost_ && !leaving_ && !parting_ && streams_.size() == asking()) {
     leave();
     moved = true;
   }
+  part();
   // A session may end by what it had to write: a limit was passed, or all is said.
   if (server_ && server_->session.over()) take_events(*server_);
   if (!closing_ && guest_.session.over() && take_events(guest_)) close_guest();
@@ -230,6 +232,7 @@ void Http2Flow::server_lost(std::string_view why) {
   waiting_.clear();
   std::vector<int32_t> open;
   for (auto& [id, stream] : streams_) {
+    if (stream.asked) continue;
     if (!stream.response_ended)
       open.push_back(id);
     else if (!stream.request_ended && !stream.deaf)
@@ -243,7 +246,9 @@ void Http2Flow::server_lost(std::string_view why) {
 }
 
 void Http2Flow::leave() {
-  if (leaving_) return;
+  if (leaving_ || parting_) return;
+  parting_ = asking() > 0;
+  if (parting_) return;
   leaving_ = true;
   guest_.session.shut_down();
 }
@@ -264,6 +269,8 @@ void Http2Flow::close_guest() {
 }
 
 void Http2Flow::reset() noexcept {
+  for (auto& [id, stream] : streams_)
+    if (stream.asked) stream.asked->question.reset();
   guest_.watch.reset();
   reset_connection(guest_.channel.take_socket());
   if (!server_) return;

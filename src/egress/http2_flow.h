@@ -10,6 +10,9 @@
 // becomes a GOAWAY to the guest, whose client then makes a new connection. A refused stream is
 // answered, and the others go on.
 //
+// A stream that a rule leaves to a person waits for the answer, and the others go on; it outlives
+// the server's connection.
+//
 // When there is no server to speak to, each admitted request is told why, and the connection ends.
 
 #include <deque>
@@ -23,6 +26,7 @@
 #include "filters.h"
 #include "http_flow.h"
 #include "metered_reader.h"
+#include "questions.h"
 #include "server_opening.h"
 
 namespace mvm::egress {
@@ -60,15 +64,25 @@ class Http2Flow final : public HttpFlow {
     bool ended = false;  // says nothing more
     bool lost = false;   // hears nothing more
   };
+  // A request that waits for a person.
+  struct Asked {
+    Asked(JudgedRequest request, http::H2Head its_head, Questions::Ticket ticket)
+        : judged(std::move(request)), head(std::move(its_head)), question(std::move(ticket)) {}
+    JudgedRequest judged;
+    http::H2Head head;
+    Questions::Ticket question;
+    std::optional<Answered> answer;
+  };
   // A request and its answer. Of one that is refused only the answer is left.
   struct Stream {
     int32_t guest = 0;
     int32_t server = 0;  // 0: not opened
     Event judged;
+    std::unique_ptr<Asked> asked;  // while it is
     Filters filters;
     std::string method;
     http::H2Head head;  // as it goes to the server, until it does
-    Bytes body;         // likewise
+    Bytes body;         // likewise; of one that waits for a person, as it came
     http::Headers trailers;
     size_t collected = 0;  // length of a body that is wanted whole; 0: of one that is not
     bool deaf = false;     // what else comes of the request is thrown away
@@ -109,6 +123,8 @@ class Http2Flow final : public HttpFlow {
   void begin(Side& side, const Begun& begun, bool whole);
   void take_event(Side& side, const http::H2Event& event);
   void begin_request(int32_t id, const http::H2Head& head, bool whole);
+  void describe(Stream& stream, const JudgedRequest& judged);
+  void forward(Stream& stream, const JudgedRequest& judged, const http::H2Head& head, bool whole);
   bool filter_request(Stream& stream, http::RequestHead& head);
   void take_request_body(Stream& stream, ByteView body);
   void end_request(Stream& stream);
@@ -116,11 +132,13 @@ class Http2Flow final : public HttpFlow {
   bool hold_back(Stream& stream);
   void open_waiting();
   void open(Stream& stream);
+  void take_interim(Stream& stream, const http::H2Head& head);
   void begin_response(Stream& stream, const http::H2Head& head, bool whole);
   void take_response_body(Stream& stream, ByteView body);
   void end_response(Stream& stream);
   void guest_reset(Stream& stream, uint32_t error);
   void server_reset(Stream& stream, const http::H2Event& event);
+  void deny(Stream& stream, const JudgedRequest& judged);
   void refuse(Stream& stream, const http::Refusal& refusal);
   void refuse(Stream& stream, FilterRefusal refusal);
   void fail(Stream& stream, policy::Reason reason, const std::string& detail);
@@ -129,6 +147,13 @@ class Http2Flow final : public HttpFlow {
   void drop(Stream& stream);
   Stream* of_guest(int32_t id);
   Stream* of_server(int32_t id);
+
+  // ---- streams that wait for a person (http2_asking.cc)
+  void ask(Stream& stream, JudgedRequest judged, const http::H2Head& head);
+  bool take_answers();
+  void take_answer(Stream& stream);
+  size_t asking() const noexcept;
+  void part();
 
   HttpParts parts_;
   uint64_t id_;
@@ -141,6 +166,7 @@ class Http2Flow final : public HttpFlow {
   std::unordered_map<int32_t, Stream> streams_;     // by the guest's number
   std::unordered_map<int32_t, int32_t> by_server_;  // the guest's number by the server's
   std::deque<int32_t> waiting_;                     // to be opened
+  std::vector<int32_t> answered_;                   // by a person
   std::vector<int32_t> to_stop_;                    // answered before their requests had ended
   size_t collected_ = 0;                            // by all streams
   uint64_t exchanges_ = 0;
@@ -148,7 +174,8 @@ class Http2Flow final : public HttpFlow {
 
   bool admitted_ = false;
   bool lost_ = false;     // there is no server, and somebody missed it
-  bool leaving_ = false;  // the guest was told to make a new connection
+  bool parting_ = false;  // the guest is to be told to make a new connection, when nobody asks
+  bool leaving_ = false;  // it was told
   bool closing_ = false;
   bool over_ = false;
   HttpEnd how_;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "mvm/base/error.h"
+#include "mvm/http/forward.h"
 
 #include "http2_fields.h"
 #include "http2_flow.h"
@@ -56,18 +57,14 @@ void Http2Flow::take_event(Side& side, const http::H2Event& event) {
     return;
   }
   switch (event.kind) {
-    case H2EventKind::Interim: {
-      http::H2Head head = side.session.head();
-      head.headers = without_hop_fields(head.headers);
-      guest_.session.interim(stream->guest, head);
-      return;
-    }
+    case H2EventKind::Interim:
+      return take_interim(*stream, side.session.head());
     case H2EventKind::Data:
       return guest ? take_request_body(*stream, event.data)
                    : take_response_body(*stream, event.data);
     case H2EventKind::Trailers:
       (guest ? stream->trailers : stream->response_trailers) =
-          kept_trailers(side.session.trailers());
+          http::kept_trailers(side.session.trailers());
       return;
     case H2EventKind::End:
       return guest ? end_request(*stream) : end_response(*stream);
@@ -82,7 +79,7 @@ void Http2Flow::take_event(Side& side, const http::H2Event& event) {
 
 void Http2Flow::begin_request(int32_t id, const http::H2Head& head, bool whole) {
   // It crossed our GOAWAY, or that is still to be written.
-  if (leaving_) {
+  if (leaving_ || parting_) {
     guest_.session.reset(id, H2Error::RefusedStream);
     return;
   }
@@ -92,21 +89,28 @@ void Http2Flow::begin_request(int32_t id, const http::H2Head& head, bool whole) 
   stream.request_ended = whole;
   const http::RequestHead request = as_request(head);
   settle_host(origin_, request);
-  const JudgedRequest judged = judge_request(parts_.judge, origin_, request);
+  JudgedRequest judged = judge_request(parts_.judge, origin_, request);
+  describe(stream, judged);
+  if (judged.verdict.asks()) return ask(stream, std::move(judged), head);
+  if (!judged.verdict.admitted) return deny(stream, judged);
+  forward(stream, judged, head, whole);
+}
+
+void Http2Flow::describe(Stream& stream, const JudgedRequest& judged) {
   stream.judged = Judge::describe(EventKind::Http, judged.request, judged.verdict);
   stream.judged.flow = id_;
-  if (!judged.verdict.admitted) {
-    parts_.reporter.refuse(stream.judged);
-    return refuse(stream, refusal_of(judged));
-  }
+}
+
+void Http2Flow::forward(Stream& stream, const JudgedRequest& judged, const http::H2Head& head,
+                        bool whole) {
   http::RequestHead forwarded;
   forwarded.method = head.method;
   forwarded.target = judged.target;
   forwarded.headers = without_hop_fields(head.headers);
   forwarded.framing = framing_of(head.headers, whole);
   if (!filter_request(stream, forwarded)) return;
+  if (!parts_.reporter.tell(stream.judged)) return refuse(stream, not_recorded());
   admitted_ = true;
-  parts_.reporter.tell(stream.judged);
   if (!server_) {
     lost_ = true;
     how_ = failure_;
@@ -116,8 +120,9 @@ void Http2Flow::begin_request(int32_t id, const http::H2Head& head, bool whole) 
   stream.head.scheme = head.scheme;
   stream.head.authority = head.authority;
   stream.head.path = std::move(forwarded.target);
+  stream.head.path_sensitive = head.path_sensitive || forwarded.target_sensitive;
   stream.head.headers = as_fields(std::move(forwarded.headers), forwarded.framing);
-  if (stream.collected == 0) waiting_.push_back(id);
+  if (stream.collected == 0) waiting_.push_back(stream.guest);
   open_waiting();
 }
 
@@ -153,6 +158,11 @@ bool Http2Flow::filter_request(Stream& stream, http::RequestHead& head) {
 
 void Http2Flow::take_request_body(Stream& stream, ByteView body) {
   stream.owed_guest += body.size();
+  if (stream.asked) {
+    stream.body.insert(stream.body.end(), body.begin(), body.end());
+    static_cast<void>(hold_back(stream));
+    return;
+  }
   Bytes changed;
   if (!stream.deaf && stream.filters.request_use() != BodyUse::Ignore) {
     if (auto refusal = stream.filters.request_body(body, false, changed))
@@ -163,13 +173,14 @@ void Http2Flow::take_request_body(Stream& stream, ByteView body) {
   if (hold_back(stream)) settle(stream);
 }
 
-// Bodies of streams that the server does not take yet keep the connection's window shut; those that
-// it has taken need the rest of it to get on. False: the stream had to go; the client may try
-// again.
+// Bodies of streams that the server does not take yet, or that wait for a person, keep the
+// connection's window shut; those that it has taken need the rest of it to get on. False: the
+// stream had to go; the client may try again.
 bool Http2Flow::hold_back(Stream& stream) {
   if (stream.server != 0 || stream.collected > 0 || stream.deaf) return true;
   size_t held = 0;
-  for (const int32_t id : waiting_) held += streams_.at(id).owed_guest;
+  for (const auto& [id, other] : streams_)
+    if (other.server == 0 && other.collected == 0 && !other.deaf) held += other.owed_guest;
   if (held <= kMaxWaiting) return true;
   guest_.session.reset(stream.guest, H2Error::RefusedStream);
   drop(stream);
@@ -185,11 +196,15 @@ void Http2Flow::pass_request(Stream& stream, ByteView body) {
 
 void Http2Flow::end_request(Stream& stream) {
   stream.request_ended = true;
-  if (!stream.deaf && stream.filters.request_use() != BodyUse::Ignore) {
+  if (stream.asked) return;
+  if (!stream.deaf) {
     Bytes changed;
-    if (auto refusal = stream.filters.request_body({}, true, changed))
+    if (stream.filters.request_use() != BodyUse::Ignore)
+      if (auto refusal = stream.filters.request_body({}, true, changed))
+        return refuse(stream, std::move(*refusal));
+    if (auto refusal = stream.filters.request_trailers(stream.trailers))
       return refuse(stream, std::move(*refusal));
-    pass_request(stream, changed);
+    if (!changed.empty()) pass_request(stream, changed);
   }
   if (!stream.deaf && stream.collected > 0) {
     collected_ -= std::exchange(stream.collected, 0);
@@ -228,6 +243,18 @@ void Http2Flow::open(Stream& stream) {
 }
 
 // ---- responses
+
+void Http2Flow::take_interim(Stream& stream, const http::H2Head& head) {
+  http::ResponseHead interim;
+  interim.status = head.status;
+  interim.headers = without_hop_fields(head.headers);
+  if (auto refusal = stream.filters.interim_head(interim))
+    return refuse(stream, std::move(*refusal));
+  http::H2Head forwarded;
+  forwarded.status = interim.status;
+  forwarded.headers = as_fields(std::move(interim.headers), {});
+  guest_.session.interim(stream.guest, forwarded);
+}
 
 void Http2Flow::begin_response(Stream& stream, const http::H2Head& head, bool whole) {
   http::ResponseHead response;
@@ -272,6 +299,8 @@ void Http2Flow::end_response(Stream& stream) {
         return refuse(stream, std::move(*refusal));
       guest_.session.send(stream.guest, changed);
     }
+    if (auto refusal = stream.filters.response_trailers(stream.response_trailers))
+      return refuse(stream, std::move(*refusal));
     guest_.session.finish(stream.guest, stream.response_trailers);
   }
   stream.response_ended = true;
@@ -302,6 +331,12 @@ void Http2Flow::server_reset(Stream& stream, const http::H2Event& event) {
 
 void Http2Flow::fail(Stream& stream, Reason reason, const std::string& detail) {
   refuse(stream, failure_of(origin_, reason, detail));
+}
+
+void Http2Flow::deny(Stream& stream, const JudgedRequest& judged) {
+  describe(stream, judged);
+  parts_.reporter.refuse(stream.judged);
+  refuse(stream, refusal_of(judged));
 }
 
 // Where the client can still be told, it is; in the middle of an answer only a reset says that it

@@ -50,8 +50,8 @@ JudgedRequest judge_request(const Judge& judge, const HttpOrigin& origin,
   out.request.method = head.method;
   http::RequestTarget target;
   const auto fault = http::read_target(head, target);
-  out.request.target = target.origin;
-  out.target = target.origin;
+  // What is judged is what is sent: there are servers for which "/a/./b" is no "/a/b".
+  out.request.target = out.target = policy::canonical_target(target.origin);
   if (fault != http::TargetFault::None || !is_of_connection(target, origin)) {
     out.verdict = denied(Reason::AuthorityMismatch);
     return out;

@@ -24,6 +24,17 @@ std::string key_of(const OpenQuestion& question) {
          std::to_string(question.port) + ' ' + question.path + ' ' + question.rule;
 }
 
+OpenQuestion question_about(const policy::Request& request, const policy::Decision& decision) {
+  OpenQuestion question;
+  if (request.host) question.host = request.host->text();
+  question.address = request.address;
+  question.port = request.port.value_or(0);
+  question.method = request.method;
+  question.path = request.target.substr(0, request.target.find('?'));
+  question.rule = decision.rule;
+  return question;
+}
+
 }
 
 Questions::Ticket& Questions::Ticket::operator=(Ticket&& other) noexcept {
@@ -53,16 +64,16 @@ bool Questions::too_many_in_a_minute() {
 
 Expected<Questions::Ticket, Reason> Questions::put(const policy::Request& request,
                                                    const policy::Decision& decision, Done done) {
-  OpenQuestion question;
-  if (request.host) question.host = request.host->text();
-  question.address = request.address;
-  question.port = request.port.value_or(0);
-  question.method = request.method;
-  question.path = request.target.substr(0, request.target.find('?'));
-  question.rule = decision.rule;
+  OpenQuestion question = question_about(request, decision);
   std::string key = key_of(question);
   if (waiting_ >= kMaxWaiting) return Unexpected{Reason::ResourceExhausted};
-  auto waiting = std::make_shared<Waiting>(Waiting{std::move(done)});
+  auto waiting = std::make_shared<Waiting>(Waiting{std::move(done), {}});
+  if (take_kept(key)) {
+    waiting->at_once = loop_.after(std::chrono::milliseconds(0), [waiting = waiting.get()] {
+      if (const Done told = std::exchange(waiting->done, {})) told(Answered::Allowed);
+    });
+    return Ticket(this, 0, std::move(waiting));
+  }
   if (const auto found = by_key_.find(key); found != by_key_.end()) {
     entries_.at(found->second).waiting.push_back(waiting);
     ++waiting_;
@@ -82,6 +93,17 @@ Expected<Questions::Ticket, Reason> Questions::put(const policy::Request& reques
   entry.deadline = loop_.at(entry.by, [this, number] { close(number, Answered::TimedOut); });
   if (sink_) sink_(shown(entry));
   return Ticket(this, number, std::move(waiting));
+}
+
+void Questions::keep(const policy::Request& request, const policy::Decision& decision) {
+  std::erase_if(kept_, [this](const auto& kept) { return kept.second < loop_.now(); });
+  if (kept_.size() < kMaxQuestions)
+    kept_[key_of(question_about(request, decision))] = loop_.now() + kKept;
+}
+
+bool Questions::take_kept(const std::string& key) {
+  const auto kept = kept_.extract(key);
+  return !kept.empty() && kept.mapped() >= loop_.now();
 }
 
 OpenQuestion Questions::shown(const Entry& entry) const {

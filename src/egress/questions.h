@@ -21,6 +21,7 @@ class Questions {
   static constexpr size_t kMaxQuestions = 32;
   static constexpr size_t kMaxWaiting = 256;  // over all questions
   static constexpr size_t kMaxPerMinute = 60;
+  static constexpr std::chrono::seconds kKept{10};
 
   // Once, in a later turn than put(). It may drop the ticket, and put another question.
   using Done = std::function<void(Answered)>;
@@ -28,6 +29,7 @@ class Questions {
  private:
   struct Waiting {
     Done done;
+    loop::Watch at_once;  // of one whose answer was there already
   };
 
  public:
@@ -59,6 +61,9 @@ class Questions {
   // The reason when no more can wait.
   Expected<Ticket, policy::Reason> put(const policy::Request& request,
                                        const policy::Decision& decision, Done done);
+  // A yes that came when whoever asked could not go on any more: the next equal question, within
+  // kKept, has it.
+  void keep(const policy::Request& request, const policy::Decision& decision);
   std::vector<OpenQuestion> list() const;  // the oldest first
   // Those that the policy decides by now are answered by it.
   void settle(const Judge& judge);
@@ -77,6 +82,7 @@ class Questions {
 
   OpenQuestion shown(const Entry& entry) const;
   bool too_many_in_a_minute();
+  bool take_kept(const std::string& key);
   void close(uint64_t number, Answered how);
   void withdraw(uint64_t number, const std::shared_ptr<Waiting>& waiting) noexcept;
 
@@ -86,6 +92,7 @@ class Questions {
   uint64_t next_;
   std::map<uint64_t, Entry> entries_;
   std::map<std::string, uint64_t> by_key_;
+  std::map<std::string, loop::Clock::time_point> kept_;  // until when
   size_t waiting_ = 0;
   loop::Clock::time_point minute_;
   size_t in_minute_ = 0;

@@ -29,7 +29,8 @@ void Reporter::refuse(Event event) {
     ++lost_;
     return;
   }
-  sink_(event);
+  // Recorded or not, it is refused.
+  static_cast<void>(sink_(event));
   event.count = 0;
   recent_.emplace(std::move(key), std::move(event));
   if (!end_of_second_) end_of_second_ = loop_.after(kTogether, [this] { flush(); });
@@ -40,7 +41,7 @@ void Reporter::flush() {
   for (auto& [key, event] : recent_) {
     if (event.count == 0) continue;
     event.time = std::chrono::system_clock::now();
-    sink_(event);
+    static_cast<void>(sink_(event));
   }
   recent_.clear();
 }

@@ -19,7 +19,8 @@ class Reporter {
   Reporter(const Reporter&) = delete;
   Reporter& operator=(const Reporter&) = delete;
 
-  void tell(const Event& event) { sink_(event); }
+  // False: it is not on record, and must not happen.
+  [[nodiscard]] bool tell(const Event& event) { return sink_(event); }
   void refuse(Event event);
   // Refusals beyond kMaxKinds, of which nobody was told.
   uint64_t lost() const noexcept { return lost_; }

@@ -128,10 +128,32 @@ class SecretFilter : public egress::ExchangeFilter {
     return {};
   }
 
+  // As fields of the head: what may stand there may stand here.
+  FilterVerdict request_trailers(http::Headers& trailers) override {
+    http::RequestHead fields;
+    fields.headers = std::move(trailers);
+    const secret::HeadResult result = put_into_head(*secrets_, reach_, fields);
+    if (result.fault != Fault::None) return faulty(result);
+    if (auto refusal = used(result.used)) return refusal;
+    trailers = std::move(fields.headers);
+    return {};
+  }
+
+  FilterVerdict interim_head(http::ResponseHead& head) override {
+    mask(head);
+    return record_masked();
+  }
+
+  FilterVerdict response_trailers(http::Headers& trailers) override {
+    http::ResponseHead fields;
+    fields.headers = std::move(trailers);
+    mask(fields);
+    trailers = std::move(fields.headers);
+    return record_masked();
+  }
+
   FilterVerdict response_head(http::ResponseHead& head, BodyUse& body) override {
-    std::vector<size_t> masked;
-    mask_head(*secrets_, head, masked);
-    for (const size_t index : masked) ++masked_[index];
+    mask(head);
     if (auto refusal = record_masked()) return refusal;
     if (head.framing.kind == http::BodyKind::None) return {};
     const auto codings = http::content_codings(head.headers);
@@ -174,6 +196,12 @@ class SecretFilter : public egress::ExchangeFilter {
   }
 
  private:
+  void mask(http::ResponseHead& head) {
+    std::vector<size_t> masked;
+    mask_head(*secrets_, head, masked);
+    for (const size_t index : masked) ++masked_[index];
+  }
+
   // ---- what is told
 
   bool tell(What what, size_t index, uint64_t count = 1) const {

@@ -131,6 +131,13 @@ static constexpr std::array<std::string_view, 26> kNotInTrailers{"transfer-encod
 
 bool is_trailer_field(std::string_view name) noexcept { return !is_one_of(name, kNotInTrailers); }
 
+Headers kept_trailers(const Headers& trailers) {
+  Headers out;
+  for (const Header& trailer : trailers)
+    if (is_trailer_field(trailer.name)) out.push_back(trailer);
+  return out;
+}
+
 void append_last_chunk(std::string& out, const Headers& trailers) {
   std::string text = "0\r\n";
   for (const Header& trailer : trailers) {

@@ -66,7 +66,7 @@ struct H2Session::Impl {
 
   // ---- receiving: nghttp2's callbacks
   void begin_headers();
-  void add_header(std::string_view name, std::string_view value);
+  void add_header(std::string_view name, std::string_view value, bool sensitive);
   void end_headers(const nghttp2_frame& frame);
   void end_request(int32_t id);
   void end_response(int32_t id);

@@ -87,7 +87,7 @@ void H2Session::Impl::begin_headers() {
   incoming_count = 0;
 }
 
-void H2Session::Impl::add_header(std::string_view name, std::string_view value) {
+void H2Session::Impl::add_header(std::string_view name, std::string_view value, bool sensitive) {
   incoming_size += name.size() + value.size() + kFieldOverhead;
   if (incoming_size > limits.header_list || ++incoming_count > limits.headers) return;
   // That pseudo-header fields come first, once, and where they belong, nghttp2 has seen to.
@@ -99,6 +99,7 @@ void H2Session::Impl::add_header(std::string_view name, std::string_view value) 
     incoming.authority = value;
   } else if (name == ":path") {
     incoming.path = value;
+    incoming.path_sensitive = sensitive;
   } else if (name == ":status") {
     for (const char c : value)
       incoming.status = incoming.status * 10 + static_cast<unsigned>(c - '0');
@@ -107,7 +108,7 @@ void H2Session::Impl::add_header(std::string_view name, std::string_view value) 
       has_host = true;
       host = value;
     }
-    incoming.headers.push_back({std::string(name), std::string(value)});
+    incoming.headers.push_back({std::string(name), std::string(value), sensitive});
   }
 }
 

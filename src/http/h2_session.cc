@@ -51,8 +51,9 @@ static void set_callbacks(nghttp2_session_callbacks* to) {
       });
   nghttp2_session_callbacks_set_on_header_callback(
       to, [](nghttp2_session*, const nghttp2_frame*, const uint8_t* name, size_t name_length,
-             const uint8_t* value, size_t value_length, uint8_t, void* user) {
-        of(user).add_header(text_of(name, name_length), text_of(value, value_length));
+             const uint8_t* value, size_t value_length, uint8_t flags, void* user) {
+        of(user).add_header(text_of(name, name_length), text_of(value, value_length),
+                            (flags & NGHTTP2_NV_FLAG_NO_INDEX) != 0);
         return 0;
       });
   // Otherwise nghttp2 would pass over a malformed field and deliver the rest.
@@ -151,14 +152,16 @@ static bool may_be_indexed(std::string_view name) noexcept {
   return true;
 }
 
-static void add(std::vector<nghttp2_nv>& to, std::string_view name, std::string_view value) {
+static void add(std::vector<nghttp2_nv>& to, std::string_view name, std::string_view value,
+                bool sensitive = false) {
   // nghttp2 copies both, and has no const because it could be told not to.
   const auto bytes = [](std::string_view text) {
     return const_cast<uint8_t*>(reinterpret_cast<const uint8_t*>(text.data()));
   };
-  to.push_back({bytes(name), bytes(value), name.size(), value.size(),
-                static_cast<uint8_t>(may_be_indexed(name) ? NGHTTP2_NV_FLAG_NONE
-                                                          : NGHTTP2_NV_FLAG_NO_INDEX)});
+  to.push_back(
+      {bytes(name), bytes(value), name.size(), value.size(),
+       static_cast<uint8_t>(may_be_indexed(name) && !sensitive ? NGHTTP2_NV_FLAG_NONE
+                                                               : NGHTTP2_NV_FLAG_NO_INDEX)});
 }
 
 static void add(std::vector<nghttp2_nv>& to, const Headers& headers) {
@@ -173,7 +176,7 @@ static void add(std::vector<nghttp2_nv>& to, const Headers& headers) {
          {"connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"})
       if (header.name == hop)
         throw Error(Kind::Invalid, "header " + header.name + " is not for HTTP/2");
-    add(to, header.name, header.value);
+    add(to, header.name, header.value, header.sensitive);
   }
 }
 
@@ -293,7 +296,7 @@ int32_t H2Session::request(const H2Head& head, bool end) {
   add(fields, ":method", head.method);
   if (head.method != "CONNECT") add(fields, ":scheme", head.scheme);
   add(fields, ":authority", head.authority);
-  if (head.method != "CONNECT") add(fields, ":path", head.path);
+  if (head.method != "CONNECT") add(fields, ":path", head.path, head.path_sensitive);
   add(fields, head.headers);
   if (!can_request()) return 0;
   const nghttp2_data_provider body = body_provider();

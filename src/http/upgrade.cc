@@ -3,10 +3,10 @@
 #include <vector>
 
 #include "mvm/base/bytes.h"
+#include "mvm/base/sha1.h"
 #include "mvm/base/text.h"
 
 #include "fields.h"
-#include "sha1.h"
 
 namespace mvm::http {
 

@@ -102,7 +102,8 @@ class DirectoryReader {
         return;
       case S_IFLNK:
         made = tree_.add_node(Type::Symlink, attributes_of(status, -1, shown));
-        tree_.node(*made).target = target_of(directory, name, shown);
+        tree_.node(*made).set_target(target_of(directory, name, shown));
+        tree_.charge(tree_.node(*made).target().size());
         break;
       case S_IFIFO:
         made = tree_.add_node(Type::Fifo, attributes_of(status, -1, shown));
@@ -192,6 +193,7 @@ class DirectoryReader {
       changed(shown);
     const NodeId node = tree_.add_node(Type::Regular, std::move(attributes));
     writer_.end_file(tree_.node(node));
+    tree_.charge(tree_.node(node).chunks().size() * sizeof(uint32_t));
     return node;
   }
 
@@ -225,6 +227,7 @@ class DirectoryReader {
     if (length < 0 && (errno == EOPNOTSUPP || errno == ENOSYS)) return;
     if (length < 0) throw SystemError(errno, "listing extended attributes");
     names.resize(static_cast<size_t>(length));
+    Xattrs::List list;
     for (const std::string_view name : split(names, '\0')) {
       if (name.empty()) continue;
       const std::string text(name);
@@ -235,9 +238,10 @@ class DirectoryReader {
         if (got < 0) throw SystemError(errno, "reading extended attribute " + text);
         value.resize(static_cast<size_t>(got));
       }
-      attributes.xattrs.emplace_back(text, std::move(value));
+      list.emplace_back(text, std::move(value));
     }
-    keep_xattrs(attributes.xattrs, notes_);
+    keep_xattrs(list, notes_);
+    attributes.xattrs = Xattrs(std::move(list));
   }
 
   static constexpr uint64_t kStep = uint64_t{16} << 20;

@@ -11,7 +11,6 @@
 namespace mvm::image::erofs {
 
 // Feature bits of the superblock.
-static constexpr uint32_t kMagic = 0xe0f5e1e2;
 static constexpr uint32_t kCompatChecksum = 0x1;
 static constexpr uint32_t kCompatMtime = 0x2;
 static constexpr uint32_t kIncompatChunkedFile = 0x4;
@@ -127,14 +126,21 @@ void put_inode(Writer& out, const Node& node, const InodePlan& plan) {
   out.zeros(16);
 }
 
+static constexpr std::array<std::tuple<std::string_view, uint8_t>, 4> kPrefixes{{
+    {"user.", 1},
+    {"system.posix_acl_access", 2},
+    {"system.posix_acl_default", 3},
+    {"security.", 6},
+}};
+
+std::optional<std::string_view> xattr_prefix(uint8_t index) {
+  for (const auto& [prefix, number] : kPrefixes)
+    if (number == index) return prefix;
+  return std::nullopt;
+}
+
 // The prefix index under which a name is stored, and the rest of the name.
 static std::pair<uint8_t, std::string_view> xattr_name(std::string_view name) {
-  static constexpr std::array<std::tuple<std::string_view, uint8_t>, 4> kPrefixes{{
-      {"user.", 1},
-      {"system.posix_acl_access", 2},
-      {"system.posix_acl_default", 3},
-      {"security.", 6},
-  }};
   for (const auto& [prefix, index] : kPrefixes)
     if (name.starts_with(prefix)) return {index, name.substr(prefix.size())};
   MVM_ASSERT(false && "an attribute that keeps_xattr refuses");
@@ -146,7 +152,7 @@ Bytes encode_xattrs(const Attributes& attributes) {
   if (attributes.xattrs.empty()) return encoded;
   Writer out(encoded);
   out.zeros(kXattrHeader);  // no filter, no shared attributes
-  for (const auto& [full_name, value] : attributes.xattrs) {
+  for (const auto& [full_name, value] : attributes.xattrs.list()) {
     const auto [index, name] = xattr_name(full_name);
     MVM_ASSERT(name.size() <= 255 && value.size() <= 65535);
     out.u8(static_cast<uint8_t>(name.size()));
@@ -162,13 +168,14 @@ Bytes encode_xattrs(const Attributes& attributes) {
 // Calls visit(name, child) for "." and ".." (no child) and every entry, in the order of the bytes.
 template <typename Visit>
 static void each_entry(const Node& directory, Visit visit) {
-  auto next = directory.children.begin();
+  const Children& children = directory.children();
+  auto next = children.begin();
   for (const std::string_view special : {std::string_view("."), std::string_view("..")}) {
-    for (; next != directory.children.end() && next->first < special; ++next)
+    for (; next != children.end() && next->first < special; ++next)
       visit(next->first, &next->second.id);
     visit(special, nullptr);
   }
-  for (; next != directory.children.end(); ++next) visit(next->first, &next->second.id);
+  for (; next != children.end(); ++next) visit(next->first, &next->second.id);
 }
 
 uint64_t directory_size(const Node& directory) {

@@ -4,12 +4,15 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <string_view>
 
 #include "mvm/base/bytes.h"
 #include "mvm/image/tree.h"
 
 namespace mvm::image::erofs {
 
+inline constexpr uint32_t kMagic = 0xe0f5e1e2;
 inline constexpr uint32_t kBlock = 4096;
 inline constexpr uint32_t kBlockBits = 12;
 inline constexpr uint32_t kSlot = 32;  // inodes are named by their slot: nid
@@ -47,6 +50,8 @@ void put_inode(Writer& out, const Node& node, const InodePlan& plan);
 
 // The inline extended attributes of an inode, header included; empty when there are none.
 Bytes encode_xattrs(const Attributes& attributes);
+// What names begin with that are stored under this number; nothing for one that we do not write.
+std::optional<std::string_view> xattr_prefix(uint8_t index);
 
 // One directory, written as data blocks: entries sorted by name, "." and ".." among them. The size
 // depends on names alone. The last block is cut to what is used.

@@ -101,20 +101,38 @@ struct Work {
   ErofsWriter writer;
 };
 
+// Bounded by what the store's quota leaves, so that an import ends where that does.
+template <typename Body>
+static Imported in_quota(const store::Images& images, const ImportOptions& options, Body body) {
+  const auto room = images.room();
+  if (!room || *room >= options.limits.content) return body(options);
+  if (*room == 0) images.require_room(1);
+  ImportOptions bounded = options;
+  bounded.limits.content = *room;
+  try {
+    return body(bounded);
+  } catch (const TooMuchData&) {
+    images.require_room(*room + 1);
+    throw;  // somebody has made room meanwhile
+  }
+}
+
 static Imported import_plain(store::Images& images, const sys::Fd& input, const std::string& source,
-                             const store::ImageName& name, const ImportOptions& options,
+                             const store::ImageName& name, const ImportOptions& given,
                              const Progress& progress) {
   const bool directory = sys::is_directory(input.get());
-  Work work(images, options);
-  if (directory)
-    read_directory(source, options, progress, work.tree, work.writer, work.notes);
-  else
-    read_tar(input.get(), source, options, progress, work.tree, work.writer, work.notes);
-  store::Manifest manifest;
-  manifest.source_kind = directory ? "directory" : "tar";
-  manifest.source_path = source;
-  manifest.config = options.config;
-  return work.finish(std::move(manifest), name, progress);
+  return in_quota(images, given, [&](const ImportOptions& options) {
+    Work work(images, options);
+    if (directory)
+      read_directory(source, options, progress, work.tree, work.writer, work.notes);
+    else
+      read_tar(input.get(), source, options, progress, work.tree, work.writer, work.notes);
+    store::Manifest manifest;
+    manifest.source_kind = directory ? "directory" : "tar";
+    manifest.source_path = source;
+    manifest.config = options.config;
+    return work.finish(std::move(manifest), name, progress);
+  });
 }
 
 Imported import_image(store::Images& images, const std::string& source,
@@ -158,16 +176,19 @@ static void apply(const std::vector<PathAttributes>& attributes, Tree& tree) {
 }
 
 Imported import_tar(store::Images& images, const TarStream& stream, const store::ImageName& name,
-                    const ImportOptions& options, const Progress& progress) {
-  Work work(images, options);
-  read_tar_stream(stream.next, stream.shown, options, progress, work.tree, work.writer, work.notes);
-  apply(stream.attributes, work.tree);
-  store::Manifest manifest;
-  manifest.source_kind = stream.kind;
-  manifest.source_path = stream.shown;
-  manifest.source_key = stream.key;
-  manifest.config = options.config;
-  return work.finish(std::move(manifest), name, progress);
+                    const ImportOptions& given, const Progress& progress) {
+  return in_quota(images, given, [&](const ImportOptions& options) {
+    Work work(images, options);
+    read_tar_stream(stream.next, stream.shown, options, progress, work.tree, work.writer,
+                    work.notes);
+    apply(stream.attributes, work.tree);
+    store::Manifest manifest;
+    manifest.source_kind = stream.kind;
+    manifest.source_path = stream.shown;
+    manifest.source_key = stream.key;
+    manifest.config = options.config;
+    return work.finish(std::move(manifest), name, progress);
+  });
 }
 
 // What the image's bytes depend on, beside our own code.
@@ -224,11 +245,11 @@ static std::optional<store::SourceLock> wait_for_turn(store::Images& images, con
 }
 
 Imported import_oci(store::Images& images, OciSource& source, const std::string& shown,
-                    const store::ImageName& name, const ImportOptions& options,
+                    const store::ImageName& name, const ImportOptions& given,
                     const Progress& progress) {
   return while_doing(shown, [&] {
-    const OciImage image = source.resolve(options.selection);
-    const std::string key = key_of(image, options);
+    const OciImage image = source.resolve(given.selection);
+    const std::string key = key_of(image, given);
     Imported imported;
     std::optional<store::Image> made;
     const auto lock = wait_for_turn(images, key, name, made, progress);
@@ -237,18 +258,20 @@ Imported import_oci(store::Images& images, OciSource& source, const std::string&
       imported.existed = true;
       return imported;
     }
-    Work work(images, options);
-    read_layers(source, image, options, progress, work);
-    store::Manifest manifest;
-    manifest.source_kind = source.kind();
-    manifest.source_path = shown;
-    manifest.source_digest = image.digest.text();
-    if (image.index) manifest.source_index = image.index->text();
-    manifest.source_key = key;
-    for (const Layer& layer : image.layers)
-      manifest.layers.push_back((layer.digest ? *layer.digest : layer.diff_id).text());
-    manifest.config = config_of(image.config);
-    return work.finish(std::move(manifest), name, progress);
+    return in_quota(images, given, [&](const ImportOptions& options) {
+      Work work(images, options);
+      read_layers(source, image, options, progress, work);
+      store::Manifest manifest;
+      manifest.source_kind = source.kind();
+      manifest.source_path = shown;
+      manifest.source_digest = image.digest.text();
+      if (image.index) manifest.source_index = image.index->text();
+      manifest.source_key = key;
+      for (const Layer& layer : image.layers)
+        manifest.layers.push_back((layer.digest ? *layer.digest : layer.diff_id).text());
+      manifest.config = config_of(image.config);
+      return work.finish(std::move(manifest), name, progress);
+    });
   });
 }
 

@@ -15,7 +15,7 @@ void check_tree_limits(const Tree& tree, const Limits& limits) {
                                      " of names, link targets and attributes");
 }
 
-void keep_xattrs(std::vector<std::pair<std::string, Bytes>>& xattrs, Notes& notes) {
+void keep_xattrs(Xattrs::List& xattrs, Notes& notes) {
   std::erase_if(xattrs, [&](const auto& xattr) {
     if (keeps_xattr(xattr.first)) return false;
     ++notes["extended attributes that belong to the host were left out"];

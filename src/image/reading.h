@@ -32,6 +32,6 @@ class Meter {
 void check_tree_limits(const Tree& tree, const Limits& limits);
 
 // Sorts, keeps only what an image keeps and checks the bound; `notes` counts what goes.
-void keep_xattrs(std::vector<std::pair<std::string, Bytes>>& xattrs, Notes& notes);
+void keep_xattrs(Xattrs::List& xattrs, Notes& notes);
 
 }

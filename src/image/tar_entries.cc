@@ -8,6 +8,7 @@
 namespace mvm::image {
 
 static constexpr uint32_t kMaxLinks = 65000;
+static constexpr uint64_t kDroppedOverhead = 80;  // of an entry in a set, roughly
 static constexpr std::string_view kWhiteout = ".wh.";
 static constexpr std::string_view kWhiteoutMeta = ".wh..wh.";
 static constexpr std::string_view kOpaque = ".wh..wh..opq";
@@ -144,15 +145,22 @@ Attributes TarEntries::attributes_of(archive_entry* entry) {
   const long nanoseconds = archive_entry_mtime_nsec(entry);
   if (nanoseconds > 0 && nanoseconds < 1'000'000'000)
     attributes.mtime_nsec = static_cast<uint32_t>(nanoseconds);
+  // libarchive 3.6 reads "-5.25" as -5 s and 250 ms more.
+  if (attributes.mtime < 0 && attributes.mtime_nsec > 0) {
+    --attributes.mtime;
+    attributes.mtime_nsec = 1'000'000'000 - attributes.mtime_nsec;
+  }
   archive_entry_xattr_reset(entry);
+  Xattrs::List list;
   const char* name = nullptr;
   const void* value = nullptr;
   size_t size = 0;
   while (archive_entry_xattr_next(entry, &name, &value, &size) == ARCHIVE_OK) {
     const auto* bytes = static_cast<const std::byte*>(value);
-    attributes.xattrs.emplace_back(name != nullptr ? name : "", Bytes(bytes, bytes + size));
+    list.emplace_back(name != nullptr ? name : "", Bytes(bytes, bytes + size));
   }
-  keep_xattrs(attributes.xattrs, notes_);
+  keep_xattrs(list, notes_);
+  attributes.xattrs = Xattrs(std::move(list));
   return attributes;
 }
 
@@ -189,7 +197,8 @@ void TarEntries::add_named(Parts parts, archive_entry* entry, Attributes attribu
       if (text.empty() || text.size() > kMaxLinkTarget)
         throw Error(Kind::Invalid, "its target is empty or too long");
       const NodeId node = place(parent, parts.back(), Type::Symlink, std::move(attributes));
-      tree_.node(node).target = text;
+      tree_.node(node).set_target(text);
+      tree_.charge(text.size());
       break;
     }
     case AE_IFIFO:
@@ -210,7 +219,9 @@ void TarEntries::add_named(Parts parts, archive_entry* entry, Attributes attribu
 
 void TarEntries::drop(Parts parts, const char* note) {
   ++notes_[note];
-  dropped_.insert(joined(parts));
+  // It is kept for links to it.
+  const std::string path = joined(parts);
+  if (dropped_.insert(path).second) tree_.charge(kDroppedOverhead + path.size());
   if (stacking_ != Stacking::Layer) return;
   // It would have taken the place of what lies below.
   if (const auto parent = find(parts.first(parts.size() - 1))) tree_.remove(*parent, parts.back());
@@ -228,7 +239,7 @@ void TarEntries::make_room(NodeId parent, std::string_view name) {
   const auto old = tree_.child(parent, name);
   if (!old) return;
   if (stacking_ == Stacking::Layer) return tree_.remove(parent, name);
-  if (!tree_.node(*old).children.empty())
+  if (!tree_.node(*old).children().empty())
     throw Error(Kind::Invalid, "it would replace a directory that is not empty");
 }
 
@@ -282,6 +293,7 @@ void TarEntries::add_file(archive_entry* entry, NodeId parent, std::string_view 
   writer_.skip(size - position);
   const NodeId node = place(parent, name, Type::Regular, std::move(attributes));
   writer_.end_file(tree_.node(node));
+  tree_.charge(tree_.node(node).chunks().size() * sizeof(uint32_t));
 }
 
 }

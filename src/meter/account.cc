@@ -21,18 +21,37 @@ void add_usage(Counts& counts, const Usage& usage) {
   add(counts.audio_output, usage.audio_output);
 }
 
+// What an End has used against a budget.
+void charge(Spent& spent, const Record& record) {
+  if (!record.cost) add(spent.unpriced, 1);
+  if (record.verdict == ResponseReader::Verdict::Unknown) add(spent.unknown, 1);
+  add(spent.input, record.usage.input);
+  add(spent.output, record.usage.output);
+  add(spent.total, record.usage.total);
+  add(spent.cost, record.cost.value_or(0));
+  add(spent.input, record.estimate.input);
+  add(spent.output, record.estimate.output);
+  add(spent.total, record.estimate.input);
+  add(spent.total, record.estimate.output);
+  add(spent.cost, record.estimate_cost);
+}
+
+void take_back_request(Spent& spent) {
+  if (spent.requests != 0) --spent.requests;
+}
+
 constexpr const char* kOther = "other";
 
 }
 
-Counts& Account::counts_of(Provider provider, const std::string& model) {
-  const auto found = series.find({provider, model});
-  if (found != series.end()) return found->second;
+std::string Account::counted_model(const Record& record) const {
+  if (series.contains({record.provider, record.model})) return record.model;
+  // What no answer was given to names no model of its own: the guest could make them up.
+  if (record.verdict != ResponseReader::Verdict::Reported) return kOther;
   // Room for every provider's "other" is kept beside.
   const auto named =
       std::ranges::count_if(series, [](const auto& entry) { return entry.first.second != kOther; });
-  const bool full = static_cast<size_t>(named) >= kMaxSeries;
-  return series[{provider, full ? std::string(kOther) : model}];
+  return static_cast<size_t>(named) >= kMaxSeries ? kOther : record.model;
 }
 
 bool Account::counted_once(uint64_t key) const {
@@ -45,6 +64,7 @@ void Account::apply(const Record& record) {
       next = std::max(next, record.id + 1);
       open[record.id] = {record.provider, record.bounds};
       add(spent.requests, 1);
+      add(spent_by[record.provider].requests, 1);
       return;
     case RecordKind::Bound:
       if (const auto found = open.find(record.id); found != open.end())
@@ -52,10 +72,7 @@ void Account::apply(const Record& record) {
       return;
     case RecordKind::End: {
       if (open.erase(record.id) == 0) return;  // it has ended before
-      // What no answer was given to names no model of its own: the guest could make them up.
-      const bool named = record.verdict == ResponseReader::Verdict::Reported ||
-                         series.contains({record.provider, record.model});
-      Counts& counts = counts_of(record.provider, named ? record.model : kOther);
+      Counts& counts = series[{record.provider, counted_model(record)}];
       add(counts.requests, 1);
       if (counted_once(record.once)) return;
       if (record.once != 0 && record.verdict == ResponseReader::Verdict::Reported) {
@@ -67,35 +84,36 @@ void Account::apply(const Record& record) {
       add(counts.estimated, record.estimate.input);
       add(counts.estimated, record.estimate.output);
       add(counts.cost, record.cost.value_or(0));
-      if (!record.cost) {
-        add(counts.unpriced, 1);
-        add(spent.unpriced, 1);
-      }
-      if (record.verdict == ResponseReader::Verdict::Unknown) {
-        add(counts.unknown, 1);
-        add(spent.unknown, 1);
-      }
-      add(spent.input, record.usage.input);
-      add(spent.output, record.usage.output);
-      add(spent.total, record.usage.total);
-      add(spent.cost, record.cost.value_or(0));
-      add(spent.input, record.estimate.input);
-      add(spent.output, record.estimate.output);
-      add(spent.total, record.estimate.input);
-      add(spent.total, record.estimate.output);
-      add(spent.cost, record.estimate_cost);
+      if (!record.cost) add(counts.unpriced, 1);
+      if (record.verdict == ResponseReader::Verdict::Unknown) add(counts.unknown, 1);
+      Counts::Part& part = counts.parts.at(static_cast<size_t>(record.operation));
+      if (record.verdict == ResponseReader::Verdict::Reported) add(part.reported, 1);
+      add(part.input, record.usage.input);
+      add(part.output, record.usage.output);
+      charge(spent, record);
+      charge(spent_by[record.provider], record);
       return;
     }
     case RecordKind::Refused:
       // One that had begun, and is none after all.
-      if (open.erase(record.id) != 0 && spent.requests != 0) --spent.requests;
-      add(counts_of(record.provider, kOther).refused, 1);
+      if (open.erase(record.id) != 0) {
+        take_back_request(spent);
+        take_back_request(spent_by[record.provider]);
+      }
+      add(series[{record.provider, kOther}].refused, 1);
       return;
     case RecordKind::Reset:
       spent = {};
+      spent_by.clear();
       return;
     case RecordKind::SetBudget:
       budget = record.budget;
+      return;
+    case RecordKind::SetProviderBudget:
+      provider_budgets[record.provider] = record.budget;
+      return;
+    case RecordKind::SetRunBudget:
+      run_budget = record.budget;
       return;
   }
 }

@@ -8,7 +8,9 @@ namespace mvm::meter {
 namespace {
 
 constexpr std::string_view kMagic = "mvmai 1\n";
-constexpr uint8_t kSnapshot = 0x80;  // beside the values of RecordKind
+// Beside the values of RecordKind. The older one has no operations, and budgets of the whole alone.
+constexpr uint8_t kSnapshot = 0x81;
+constexpr uint8_t kFormerSnapshot = 0x80;
 constexpr size_t kMaxOpen = 16'384;
 
 void frame(Bytes& out, const Bytes& payload) {
@@ -79,6 +81,8 @@ constexpr std::array kCountFields{&Counts::requests,    &Counts::unknown,       
                                   &Counts::cached,      &Counts::cache_written, &Counts::reasoning,
                                   &Counts::audio_input, &Counts::audio_output,  &Counts::estimated,
                                   &Counts::cost,        &Counts::unpriced};
+constexpr std::array kPartFields{&Counts::Part::reported, &Counts::Part::input,
+                                 &Counts::Part::output};
 constexpr std::array kSpentFields{&Spent::total, &Spent::input,   &Spent::output,  &Spent::requests,
                                   &Spent::cost,  &Spent::unknown, &Spent::unpriced};
 
@@ -90,11 +94,25 @@ Bytes snapshot(const Account& account) {
   out.u8(account.budget ? 1 : 0);
   put(out, account.budget.value_or(Budget{}));
   for (const auto field : kSpentFields) out.u64(account.spent.*field);
+  out.u8(account.run_budget ? 1 : 0);
+  put(out, account.run_budget.value_or(Budget{}));
+  out.u8(static_cast<uint8_t>(account.provider_budgets.size()));
+  for (const auto& [provider, budget] : account.provider_budgets) {
+    out.u8(static_cast<uint8_t>(provider));
+    put(out, budget);
+  }
+  out.u8(static_cast<uint8_t>(account.spent_by.size()));
+  for (const auto& [provider, spent] : account.spent_by) {
+    out.u8(static_cast<uint8_t>(provider));
+    for (const auto field : kSpentFields) out.u64(spent.*field);
+  }
   out.u32(static_cast<uint32_t>(account.series.size()));
   for (const auto& [name, counts] : account.series) {
     out.u8(static_cast<uint8_t>(name.first));
     put(out, name.second);
     for (const auto field : kCountFields) out.u64(counts.*field);
+    for (const Counts::Part& part : counts.parts)
+      for (const auto field : kPartFields) out.u64(part.*field);
   }
   const size_t open = std::min(account.open.size(), kMaxOpen);
   out.u32(static_cast<uint32_t>(open));
@@ -110,13 +128,28 @@ Bytes snapshot(const Account& account) {
   return payload;
 }
 
-std::optional<Account> read_snapshot(Reader& in) {
+void read_scopes(Reader& in, Account& account) {
+  const bool set = in.u8() != 0;
+  const Budget each_run = take_budget(in);
+  if (set) account.run_budget = each_run;
+  for (uint8_t left = in.u8(); left > 0 && in; --left) {
+    const Provider provider = take_provider(in);
+    account.provider_budgets[provider] = take_budget(in);
+  }
+  for (uint8_t left = in.u8(); left > 0 && in; --left) {
+    Spent& spent = account.spent_by[take_provider(in)];
+    for (const auto field : kSpentFields) spent.*field = in.u64();
+  }
+}
+
+std::optional<Account> read_snapshot(Reader& in, bool former) {
   Account account;
   account.next = in.u64();
   const bool set = in.u8() != 0;
   const Budget budget = take_budget(in);
   if (set) account.budget = budget;
   for (const auto field : kSpentFields) account.spent.*field = in.u64();
+  if (!former) read_scopes(in, account);
   const uint32_t series = in.u32();
   if (series > Account::kMaxSeries + kProviders) return std::nullopt;
   for (uint32_t i = 0; i < series && in; ++i) {
@@ -124,6 +157,12 @@ std::optional<Account> read_snapshot(Reader& in) {
     const std::string model = take_model(in);
     Counts& counts = account.series[{provider, model}];
     for (const auto field : kCountFields) counts.*field = in.u64();
+    if (former)
+      counts.parts.back() = {counts.requests - std::min(counts.unknown, counts.requests),
+                             counts.input, counts.output};
+    else
+      for (Counts::Part& part : counts.parts)
+        for (const auto field : kPartFields) part.*field = in.u64();
   }
   const uint32_t open = in.u32();
   if (open > kMaxOpen) return std::nullopt;
@@ -140,7 +179,7 @@ std::optional<Account> read_snapshot(Reader& in) {
 }
 
 std::optional<Record> read_record(uint8_t kind, Reader& in) {
-  if (kind > static_cast<uint8_t>(RecordKind::SetBudget)) return std::nullopt;
+  if (kind > static_cast<uint8_t>(RecordKind::SetRunBudget)) return std::nullopt;
   Record record;
   record.kind = static_cast<RecordKind>(kind);
   record.id = in.u64();
@@ -160,12 +199,19 @@ std::optional<Record> read_record(uint8_t kind, Reader& in) {
       record.estimate = take_bounds(in);
       record.estimate_cost = in.u64();
       record.once = in.u64();
+      if (in && in.remaining() != 0) {  // older ones do not say
+        const uint8_t operation = in.u8();
+        if (operation >= kOperations) return std::nullopt;
+        record.operation = static_cast<Operation>(operation);
+      }
       break;
     }
     case RecordKind::Refused:
     case RecordKind::Reset:
       break;
     case RecordKind::SetBudget:
+    case RecordKind::SetProviderBudget:
+    case RecordKind::SetRunBudget:
       record.budget = take_budget(in);
       break;
   }
@@ -201,11 +247,14 @@ Bytes encode_record(const Record& record) {
       put(out, record.estimate);
       out.u64(record.estimate_cost);
       out.u64(record.once);
+      out.u8(static_cast<uint8_t>(record.operation));
       break;
     case RecordKind::Refused:
     case RecordKind::Reset:
       break;
     case RecordKind::SetBudget:
+    case RecordKind::SetProviderBudget:
+    case RecordKind::SetRunBudget:
       put(out, record.budget);
       break;
   }
@@ -235,7 +284,9 @@ std::optional<ReadJournal> read_journal(ByteView data) {
     Reader fields(payload);
     const uint8_t kind = fields.u8();
     if (first) {
-      auto account = kind == kSnapshot ? read_snapshot(fields) : std::nullopt;
+      auto account = kind == kSnapshot || kind == kFormerSnapshot
+                         ? read_snapshot(fields, kind == kFormerSnapshot)
+                         : std::nullopt;
       if (!account) return std::nullopt;
       out.account = std::move(*account);
     } else {

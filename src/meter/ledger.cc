@@ -11,10 +11,41 @@ std::string shown(std::string_view budget, uint64_t amount) {
   return budget == "max_cost" ? "$" + format_dollars(amount) : std::to_string(amount);
 }
 
-Denial used_up_denial(const char* budget, uint64_t limit, uint64_t used) {
-  return {budget, limit, used, false,
-          "the sandbox's AI budget is used up: " + std::string(budget) + " is " +
-              shown(budget, limit) + ", and " + shown(budget, used) + " is used"};
+std::string budget_of(std::string_view of) {
+  if (of.empty()) return "the sandbox's AI budget";
+  if (of == "run") return "the AI budget of a command";
+  return "the sandbox's AI budget for " + std::string(of);
+}
+
+Denial used_up_denial(const std::string& of, const char* budget, uint64_t limit, uint64_t used) {
+  return {budget,
+          limit,
+          used,
+          false,
+          budget_of(of) + " is used up: " + std::string(budget) + " is " + shown(budget, limit) +
+              ", and " + shown(budget, used) + " is used",
+          of};
+}
+
+std::optional<Denial> used_up_of(const std::string& of, const Budget& budget, const Spent& spent) {
+  const auto over = [](const std::optional<uint64_t>& limit, uint64_t used) {
+    return limit && used >= *limit;
+  };
+  if (over(budget.requests, spent.requests))
+    return used_up_denial(of, "max_requests", *budget.requests, spent.requests);
+  if (over(budget.total_tokens, spent.total))
+    return used_up_denial(of, "max_total_tokens", *budget.total_tokens, spent.total);
+  if (over(budget.input_tokens, spent.input))
+    return used_up_denial(of, "max_input_tokens", *budget.input_tokens, spent.input);
+  if (over(budget.output_tokens, spent.output))
+    return used_up_denial(of, "max_output_tokens", *budget.output_tokens, spent.output);
+  if (over(budget.cost, spent.cost))
+    return used_up_denial(of, "max_cost", *budget.cost, spent.cost);
+  return std::nullopt;
+}
+
+bool needs_counts(const Budget& budget) {
+  return budget.total_tokens || budget.input_tokens || budget.output_tokens || budget.cost;
 }
 
 Denial journal_denial() {
@@ -32,14 +63,14 @@ Ledger::Ledger(Terms terms, Account account, Keep keep)
   for (const auto& [id, request] : account_.open) left.push_back(id);
   for (const uint64_t id : left) {
     bounded_[id] = account_.open.at(id).bounds;
-    settle(id, {});
+    left_over_.push_back(settle(id, {}));
   }
 }
 
 bool Ledger::write_owed() {
   while (!owed_.empty()) {
     if (!keep_(owed_.front(), account_)) return false;
-    account_.apply(owed_.front());
+    apply(owed_.front());
     owed_.erase(owed_.begin());
   }
   return true;
@@ -47,56 +78,103 @@ bool Ledger::write_owed() {
 
 bool Ledger::record(const Record& record) {
   if (!write_owed() || !keep_(record, account_)) return false;
-  account_.apply(record);
+  apply(record);
   return true;
 }
 
-std::optional<Denial> Ledger::used_up() const {
-  const Budget& budget = this->budget();
+// What it changes of `spent`, it changes for the request's runs.
+void Ledger::apply(const Record& record) {
+  if (record.kind == RecordKind::Begin && run_budget().any())
+    for (const auto& [name, run] : runs_) runs_of_[record.id].push_back(run.number);
+  const Spent before = account_.spent;
+  account_.apply(record);
+  if (record.kind == RecordKind::Reset)
+    for (auto& [name, run] : runs_) run.spent = {};
+  const auto runs = runs_of_.find(record.id);
+  if (record.id == 0 || runs == runs_of_.end()) return;
+  for (auto& [name, run] : runs_) {
+    if (std::ranges::find(runs->second, run.number) == runs->second.end()) continue;
+    for (const auto field : {&Spent::total, &Spent::input, &Spent::output, &Spent::requests,
+                             &Spent::cost, &Spent::unknown, &Spent::unpriced})
+      run.spent.*field += account_.spent.*field - before.*field;  // requests may fall by one
+  }
+  if (!account_.open.contains(record.id)) runs_of_.erase(runs);
+}
+
+void Ledger::run_began(const std::string& run) { runs_[run] = {next_run_++, {}}; }
+void Ledger::run_ended(const std::string& run) { runs_.erase(run); }
+
+Budget Ledger::provider_budget(Provider provider) const {
+  const auto set = account_.provider_budgets.find(provider);
+  if (set != account_.provider_budgets.end()) return set->second;
+  const auto given = terms_.provider_budgets.find(provider);
+  return given == terms_.provider_budgets.end() ? Budget{} : given->second;
+}
+
+bool Ledger::must_know(Provider provider) const {
+  return needs_counts(budget()) || needs_counts(provider_budget(provider)) ||
+         needs_counts(run_budget()) || terms_.on_unknown == OnUnknown::Refuse;
+}
+
+std::vector<Ledger::Scope> Ledger::scopes(Provider provider) const {
+  std::vector<Scope> out{{"", budget(), account_.spent}};
+  const auto spent = account_.spent_by.find(provider);
+  out.push_back({std::string(provider_word(provider)), provider_budget(provider),
+                 spent == account_.spent_by.end() ? Spent{} : spent->second});
+  if (run_budget().any())
+    for (const auto& [name, run] : runs_)
+      out.push_back({"run", run_budget(), run.spent, run.number});
+  return out;
+}
+
+bool Ledger::is_in(uint64_t id, const Scope& scope) const {
+  if (scope.of.empty()) return true;
+  if (scope.run == 0) return provider_word(account_.open.at(id).provider) == scope.of;
+  const auto runs = runs_of_.find(id);
+  return runs != runs_of_.end() && std::ranges::find(runs->second, scope.run) != runs->second.end();
+}
+
+std::optional<Denial> Ledger::used_up(Provider provider) const {
+  for (const Scope& scope : scopes(provider))
+    if (auto denial = used_up_of(scope.of, scope.budget, scope.spent)) return denial;
   const Spent& spent = account_.spent;
-  const auto over = [](const std::optional<uint64_t>& limit, uint64_t used) {
-    return limit && used >= *limit;
-  };
-  if (over(budget.requests, spent.requests))
-    return used_up_denial("max_requests", *budget.requests, spent.requests);
-  if (over(budget.total_tokens, spent.total))
-    return used_up_denial("max_total_tokens", *budget.total_tokens, spent.total);
-  if (over(budget.input_tokens, spent.input))
-    return used_up_denial("max_input_tokens", *budget.input_tokens, spent.input);
-  if (over(budget.output_tokens, spent.output))
-    return used_up_denial("max_output_tokens", *budget.output_tokens, spent.output);
-  if (over(budget.cost, spent.cost)) return used_up_denial("max_cost", *budget.cost, spent.cost);
   if (terms_.on_unknown == OnUnknown::Refuse && spent.unknown != 0)
     return Denial{"on_unknown", 0, spent.unknown, false,
                   std::to_string(spent.unknown) + (spent.unknown == 1 ? " answer" : " answers") +
                       " did not say what was used, and on_unknown = \"refuse\""};
-  if (terms_.on_unknown == OnUnknown::Refuse && budget.cost && spent.unpriced != 0)
+  const bool money = budget().cost || provider_budget(provider).cost || run_budget().cost;
+  if (terms_.on_unknown == OnUnknown::Refuse && money && spent.unpriced != 0)
     return Denial{"on_unknown", 0, spent.unpriced, false,
                   "a model without a price was used, and on_unknown = \"refuse\""};
   return std::nullopt;
 }
 
 // Beside what the others under way may use.
-std::optional<Denial> Ledger::without_room(uint64_t id, const Bounds& bounds) const {
+std::optional<Denial> Ledger::without_room(uint64_t id, const Bounds& bounds,
+                                           const Scope& scope) const {
   Bounds others;
   bool alone = true;
   for (const auto& [other, most] : bounded_) {
-    if (other == id) continue;
+    if (other == id || !is_in(other, scope)) continue;
     alone = false;
     others.input += most.input;
     others.output += most.output;
   }
   // Alone it may cross the limit, as any answer may.
   if (alone) return std::nullopt;
-  const Budget& budget = this->budget();
-  const Spent& spent = account_.spent;
-  const auto check = [](const char* name, const std::optional<uint64_t>& limit, uint64_t used,
-                        uint64_t wanted) -> std::optional<Denial> {
+  const Budget& budget = scope.budget;
+  const Spent& spent = scope.spent;
+  const auto check = [&scope](const char* name, const std::optional<uint64_t>& limit, uint64_t used,
+                              uint64_t wanted) -> std::optional<Denial> {
     if (!limit || used + wanted <= *limit) return std::nullopt;
-    return Denial{name, *limit, used, true,
-                  "what is left of the sandbox's AI budget (" + std::string(name) + ", " +
+    return Denial{name,
+                  *limit,
+                  used,
+                  true,
+                  "what is left of " + budget_of(scope.of) + " (" + std::string(name) + ", " +
                       shown(name, used) + " of " + shown(name, *limit) +
-                      " used) is reserved for requests under way; try again when they have ended"};
+                      " used) is reserved for requests under way; try again when they have ended",
+                  scope.of};
   };
   const uint64_t input = others.input + bounds.input;
   const uint64_t output = others.output + bounds.output;
@@ -120,7 +198,7 @@ std::optional<Denial> Ledger::refuse(Provider provider, Denial denial) {
 
 std::optional<Denial> Ledger::admit(Provider provider, const Bounds& bounds, uint64_t& id) {
   if (!write_owed()) return journal_denial();
-  if (auto denial = used_up()) return refuse(provider, std::move(*denial));
+  if (auto denial = used_up(provider)) return refuse(provider, std::move(*denial));
   Record record;
   record.kind = RecordKind::Begin;
   record.id = account_.next;
@@ -135,15 +213,18 @@ std::optional<Denial> Ledger::bound(uint64_t id, const Bounds& bounds) {
   const auto open = account_.open.find(id);
   MVM_ASSERT(open != account_.open.end());
   const Provider provider = open->second.provider;
+  const auto refuse_it = [&](Denial denial) {
+    Record record;
+    record.kind = RecordKind::Refused;
+    record.id = id;
+    record.provider = provider;
+    if (!this->record(record)) owed_.push_back(std::move(record));
+    return denial;
+  };
   if (terms_.reserve)
-    if (auto denial = without_room(id, bounds)) {
-      Record record;
-      record.kind = RecordKind::Refused;
-      record.id = id;
-      record.provider = provider;
-      if (!this->record(record)) owed_.push_back(std::move(record));
-      return denial;
-    }
+    for (const Scope& scope : scopes(provider))
+      if (is_in(id, scope))
+        if (auto denial = without_room(id, bounds, scope)) return refuse_it(std::move(*denial));
   bounded_[id] = bounds;
   Record record;
   record.kind = RecordKind::Bound;
@@ -155,7 +236,8 @@ std::optional<Denial> Ledger::bound(uint64_t id, const Bounds& bounds) {
   return std::nullopt;
 }
 
-void Ledger::settle(uint64_t id, const ResponseReader::Result& result, uint64_t once) {
+Record Ledger::settle(uint64_t id, const ResponseReader::Result& result, uint64_t once,
+                      Operation operation) {
   const auto open = account_.open.find(id);
   MVM_ASSERT(open != account_.open.end());
   Record record;
@@ -163,6 +245,7 @@ void Ledger::settle(uint64_t id, const ResponseReader::Result& result, uint64_t 
   record.id = id;
   record.provider = open->second.provider;
   record.verdict = result.verdict;
+  record.operation = operation;
   record.model = clean_model(result.model);
   record.usage = result.usage;
   record.once = once;
@@ -182,12 +265,31 @@ void Ledger::settle(uint64_t id, const ResponseReader::Result& result, uint64_t 
                               (record.cost ? 0 : result.usage.output) + record.estimate.output);
   }
   bounded_.erase(id);
+  Record told = record;
+  told.model = account_.counted_model(record);
+  if (account_.counted_once(once)) told.verdict = Verdict::Nothing;
   if (!this->record(record)) owed_.push_back(std::move(record));
+  return told;
 }
 
 bool Ledger::set_budget(const Budget& budget) {
   Record record;
   record.kind = RecordKind::SetBudget;
+  record.budget = budget;
+  return this->record(record);
+}
+
+bool Ledger::set_run_budget(const Budget& budget) {
+  Record record;
+  record.kind = RecordKind::SetRunBudget;
+  record.budget = budget;
+  return this->record(record);
+}
+
+bool Ledger::set_provider_budget(Provider provider, const Budget& budget) {
+  Record record;
+  record.kind = RecordKind::SetProviderBudget;
+  record.provider = provider;
   record.budget = budget;
   return this->record(record);
 }

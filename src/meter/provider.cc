@@ -227,7 +227,7 @@ std::optional<Provider> provider_from_word(std::string_view word) noexcept {
 }
 
 std::string_view operation_word(Operation operation) noexcept {
-  constexpr std::array<std::string_view, 9> kWords{
+  constexpr std::array<std::string_view, kOperations> kWords{
       "chat",  "text_completion", "generate_content", "embeddings", "rerank",
       "batch", "media",           "realtime",         "other"};
   return kWords.at(static_cast<size_t>(operation));

@@ -63,7 +63,8 @@ class Plain {
 FilterRefusal refusal_of(const meter::Denial& denial, meter::Provider provider) {
   FilterRefusal out;
   out.reason = policy::Reason::AiBudget;
-  out.rule = "ai.budget." + denial.budget;
+  out.rule = denial.of.empty() ? "ai.budget." + denial.budget
+                               : "ai.budgets." + denial.of + "." + denial.budget;
   out.detail = denial.message;
   const std::string code = denial.reserved ? "ai_budget_reserved" : "ai_budget_exhausted";
   out.answer.status = 429;
@@ -75,16 +76,19 @@ FilterRefusal refusal_of(const meter::Denial& denial, meter::Provider provider) 
                         {"limit", std::to_string(denial.limit)},
                         {"used", std::to_string(denial.used)},
                         {"provider", std::string(meter::provider_word(provider))}};
+  if (!denial.of.empty()) out.answer.details.push_back({"of", denial.of});
   return out;
 }
 
 class MeterFilter : public egress::ExchangeFilter {
  public:
   MeterFilter(const meter::Catalogue& catalogue, bool inject, meter::Ledger& ledger,
-              const egress::Exchange& exchange)
+              const MeterSource::Watcher& watcher, const egress::Exchange& exchange)
       : catalogue_(&catalogue),
         ledger_(&ledger),
         inject_(inject),
+        watcher_(watcher),
+        flow_(exchange.flow),
         host_(exchange.host),
         port_(exchange.port) {}
 
@@ -99,11 +103,14 @@ class MeterFilter : public egress::ExchangeFilter {
   FilterVerdict refuse(const meter::Denial& denial) const {
     return refusal_of(denial, call_.provider);
   }
-  bool under_budget() const;
+  // Whether what nobody can count would get around something.
+  bool under_budget() const { return ledger_->must_know(call_.provider); }
 
   const meter::Catalogue* catalogue_;
   meter::Ledger* ledger_;
   bool inject_;
+  const MeterSource::Watcher& watcher_;
+  uint64_t flow_;
   std::string host_;
   uint16_t port_;
   meter::Call call_;
@@ -118,13 +125,6 @@ class MeterFilter : public egress::ExchangeFilter {
   bool response_done_ = false;
 };
 
-// Whether a WebSocket, whose use nobody can count, would get around something.
-bool MeterFilter::under_budget() const {
-  const meter::Budget& budget = ledger_->budget();
-  return budget.total_tokens || budget.input_tokens || budget.output_tokens || budget.cost ||
-         ledger_->terms().on_unknown == meter::OnUnknown::Refuse;
-}
-
 FilterVerdict MeterFilter::request_head(http::RequestHead& head, BodyUse& body) {
   const bool upgrade = http::has_token(head.headers, "upgrade", "websocket");
   auto call = catalogue_->recognise(host_, port_, upgrade ? "POST" : head.method, head.target);
@@ -133,9 +133,13 @@ FilterVerdict MeterFilter::request_head(http::RequestHead& head, BodyUse& body) 
   if (upgrade) {
     call_.operation = meter::Operation::Realtime;
     if (under_budget())
-      return refuse({"realtime", 0, 0, false,
+      return refuse({"realtime",
+                     0,
+                     0,
+                     false,
                      "what a WebSocket to an AI provider uses cannot be counted, and the sandbox "
-                     "has a budget"});
+                     "has a budget",
+                     {}});
   }
   if (!request_copy_.begin(head.headers) && under_budget()) {
     FilterRefusal out;
@@ -230,7 +234,11 @@ void MeterFilter::ended(bool whole) noexcept {
   }
   if (result.model.empty()) result.model = request_.facts().model;
   if (result.model.empty()) result.model = call_.model;
-  ledger_->settle(id, result, call_.once.empty() ? 0 : meter::once_key(call_.provider, call_.once));
+  if (watcher_.withhold && watcher_.withhold(result.model)) result.model = "other";
+  meter::Record used = ledger_->settle(
+      id, result, call_.once.empty() ? 0 : meter::once_key(call_.provider, call_.once),
+      call_.operation);
+  if (watcher_.record) watcher_.record({flow_, host_, port_, std::move(used)});
 }
 
 }
@@ -270,7 +278,7 @@ std::vector<policy::InspectRule> inspections(const meter::Catalogue& catalogue,
 
 std::unique_ptr<egress::ExchangeFilter> MeterSource::begin(const egress::Exchange& exchange) {
   if (!catalogue_.provider_of(exchange.host, exchange.port)) return nullptr;
-  return std::make_unique<MeterFilter>(catalogue_, inject_, *ledger_, exchange);
+  return std::make_unique<MeterFilter>(catalogue_, inject_, *ledger_, watcher_, exchange);
 }
 
 }

@@ -46,8 +46,9 @@ Machine::Machine(loop::Loop& loop, const proto::MonitorConfig& config, MonitorFd
                           })),
       vm_(kvm_.create_vm()),
       log_(take(fds, MonitorFd::ConsoleLog)),
-      console_sink_(log_),
+      console_sink_(log_, console_client_),
       console_(console_sink_),
+      console_client_(loop, console_),
       rng_(entropy_),
       streams_(loop, [this](HostStreams::Token stream,
                             uint32_t port) { handlers_.on_guest_connect(stream, port); }),
@@ -57,7 +58,7 @@ Machine::Machine(loop::Loop& loop, const proto::MonitorConfig& config, MonitorFd
       register_pages_(sys::Mapping::map(-1, 0, layout::kIoApicPins * virtio::mmio::kWindow,
                                         PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS)),
       serial_interrupt_(sys::event_fd()),
-      serial_([this](ByteView output) { log_.write(output); },
+      serial_([this](ByteView output) { console_sink_.write(output); },
               [this] { sys::signal_event(serial_interrupt_.get()); }),
       kept_writes_(
           [](uint64_t address) {
@@ -89,7 +90,7 @@ Machine::Machine(loop::Loop& loop, const proto::MonitorConfig& config, MonitorFd
   serve_on_loop(add_device(rng_));
   balloon_.attach(add_device(balloon_.device()));
   console_slot_ = &add_device(console_);
-  serve_on_loop(*console_slot_);
+  console_client_.attach(*console_slot_);
   if (config.nic) {
     nic_.emplace(take(fds, MonitorFd::Tap), *config.nic);
     nic_->attach(add_device(nic_->device()));
@@ -301,6 +302,7 @@ void Machine::flush_console() {
   // What the guest has queued for the console and not kicked for yet, or kicked for this moment.
   console_slot_->serve(virtio::Console::kTransmitQueue);
   log_.flush();
+  console_client_.flush();
 }
 
 kvm::Counters Machine::counters() const {

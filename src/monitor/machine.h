@@ -28,6 +28,7 @@
 #include "mvm/virtio/console.h"
 
 #include "balloon.h"
+#include "console_client.h"
 #include "console_log.h"
 #include "device_slot.h"
 #include "disk.h"
@@ -61,6 +62,7 @@ class Machine {
 
   HostStreams& streams() { return streams_; }
   MemoryBalloon& balloon() { return balloon_; }
+  ConsoleClient& console() { return console_client_; }
   // Exits by reason, ours ("user.…") and KVM's own.
   kvm::Counters counters() const;
   // What the guest has printed up to now is in the log.
@@ -75,11 +77,15 @@ class Machine {
   };
   class ConsoleSink : public virtio::ConsoleSink {
    public:
-    explicit ConsoleSink(ConsoleLog& log) : log_(log) {}
-    void write(ByteView data) noexcept override { log_.write(data); }
+    ConsoleSink(ConsoleLog& log, ConsoleClient& client) : log_(log), client_(client) {}
+    void write(ByteView data) noexcept override {
+      log_.write(data);
+      client_.write(data);
+    }
 
    private:
     ConsoleLog& log_;
+    ConsoleClient& client_;
   };
   DeviceSlot& add_device(virtio::Device& device);
   void add_disk(sys::Fd file, const virtio::BlockSettings& settings);
@@ -109,6 +115,7 @@ class Machine {
   HostEntropy entropy_;
   ConsoleSink console_sink_;
   virtio::Console console_;
+  ConsoleClient console_client_;
   virtio::Rng rng_;
   HostStreams streams_;
   virtio::Vsock vsock_;

@@ -65,6 +65,10 @@ static void run(sys::Fd socket, const proto::MonitorConfig& config, MonitorFds f
             if (request.balloon) machine->balloon().set_target(*request.balloon);
             machine->balloon().ask();
             break;
+          case proto::MonitorRequestKind::Console:
+            if (fd) machine->console().connect(std::move(fd));
+            machine->console().resize(request.terminal);
+            break;
           case proto::MonitorRequestKind::Stop:
             machine->flush_console();
             control->send(ended(proto::EndCause::Stopped, ""));

@@ -25,9 +25,7 @@ static void add_common(std::vector<jail::Rule>& rules) {
       {__NR_rt_sigprocmask, "abort()"},
       {__NR_gettid, "abort()"},
       {__NR_getpid, "abort()"},
-      {__NR_tgkill, "abort(), and the kick of a vCPU thread"},
-      {__NR_exit, "a thread ends"},
-      {__NR_exit_group, "the machine has ended"},
+      {__NR_tgkill, "abort()"},
   };
   rules.insert(rules.end(), common.begin(), common.end());
 }
@@ -40,9 +38,10 @@ std::vector<jail::Rule> loop_thread_syscalls() {
       {__NR_readv, "a host socket into guest memory"},
       {__NR_writev, "guest memory into a host socket"},
       {__NR_epoll_ctl, "host sockets come and go"},
-      {__NR_recvmsg, "requests of the sandbox process, with a stream's descriptor"},
+      {__NR_recvmsg,
+       "requests of the sandbox process, with a stream's descriptor; keys typed at the console"},
       {__NR_sendmsg, "events for the sandbox process"},
-      {__NR_sendto, "the OK line of a stream"},
+      {__NR_sendto, "the OK line of a stream, what the console says"},
       {__NR_shutdown, "half-close of a host socket"},
       {__NR_fcntl, "non-blocking mode of a host socket", {F_GETFL, F_SETFL}, 1},
       {__NR_close, "a host socket ends"},
@@ -53,6 +52,7 @@ std::vector<jail::Rule> loop_thread_syscalls() {
        1},
       {__NR_getrandom, "the entropy device"},
       {__NR_pread64, "counters of KVM"},
+      {__NR_exit_group, "the machine has ended"},
   };
   add_common(rules);
   return rules;
@@ -67,6 +67,7 @@ std::vector<jail::Rule> vcpu_thread_syscalls() {
        "gives back space of the console log",
        {FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE},
        1},
+      {__NR_exit, "the thread ends with the machine"},
   };
   add_common(rules);
   return rules;
@@ -80,6 +81,7 @@ std::vector<jail::Rule> net_thread_syscalls() {
       {__NR_readv, "a frame from the TAP into guest memory"},
       {__NR_writev, "a frame of the guest's to the TAP"},
       {__NR_ioctl, "the offloads that the driver takes", {TUNSETOFFLOAD}, 1},
+      {__NR_exit, "the thread ends of a failure, which is told first"},
   };
   add_common(rules);
   return rules;
@@ -91,6 +93,7 @@ std::vector<jail::Rule> disk_thread_syscalls() {
       {__NR_read, "takes kicks (eventfd)"},
       {__NR_write, "interrupts (eventfd), kicks"},
       {__NR_io_uring_enter, "starts requests; the ring is restricted to its disk (uring_engine.h)"},
+      {__NR_exit, "the thread ends of a failure, which is told first"},
   };
   add_common(rules);
   return rules;
@@ -103,6 +106,7 @@ std::vector<jail::Rule> disk_worker_syscalls() {
       {__NR_fdatasync, "FLUSH"},
       {__NR_fallocate, "DISCARD and WRITE_ZEROES"},
       {__NR_write, "says that an answer is there (eventfd)"},
+      {__NR_exit, "the thread ends of a failure, which is told first"},
   };
   add_common(rules);
   return rules;

@@ -89,10 +89,18 @@ static bool is_plain_segment(std::string_view segment) noexcept {
          is_utf8(segment);
 }
 
+// As they are written, without those that say "here": "/a/./b/." is "/a/b/".
+static std::vector<std::string_view> raw_segments(std::string_view target) {
+  auto raw = split(target.substr(1, target.find('?') - 1), '/');
+  if (raw.back() == ".") raw.back() = {};
+  std::erase(raw, ".");
+  return raw;
+}
+
 std::optional<Path> normal_path(std::string_view target) {
   if (!target.starts_with('/') || target.find('#') != target.npos) return std::nullopt;
   Path path;
-  for (const std::string_view raw : split(target.substr(1, target.find('?') - 1), '/')) {
+  for (const std::string_view raw : raw_segments(target)) {
     if (path.size() == kMaxPathSegments) return std::nullopt;
     if (!path.empty() && path.back().empty()) return std::nullopt;  // "//"
     auto segment = decode_segment(raw);
@@ -100,6 +108,13 @@ std::optional<Path> normal_path(std::string_view target) {
     path.push_back(std::move(*segment));
   }
   return path;
+}
+
+std::string canonical_target(std::string_view target) {
+  if (target.find("/.") == target.npos || !normal_path(target)) return std::string(target);
+  std::string out;
+  for (const std::string_view raw : raw_segments(target)) out.append(1, '/').append(raw);
+  return out.append(target.substr(std::min(target.find('?'), target.size())));
 }
 
 std::optional<PathPattern> PathPattern::parse(std::string_view text) {
@@ -113,6 +128,7 @@ std::optional<PathPattern> PathPattern::parse(std::string_view text) {
   if (!path || (pattern.rest_ && path->back().empty())) return std::nullopt;
   // A star is a whole segment, or it is a slip: it would not mean what it seems to.
   const auto raw = split(text.substr(1), '/');
+  if (std::ranges::find(raw, ".") != raw.end()) return std::nullopt;  // nobody means that
   for (size_t i = 0; i < path->size(); ++i) {
     if (raw[i] != "*" && raw[i].find('*') != std::string_view::npos) return std::nullopt;
     pattern.segments_.push_back({raw[i] == "*", (*path)[i]});

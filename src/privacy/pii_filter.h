@@ -24,8 +24,10 @@ class PiiFilter final : public egress::ExchangeFilter {
 
   egress::FilterVerdict request_head(http::RequestHead& head, egress::BodyUse& body) override;
   egress::FilterVerdict request_body(ByteView in, bool last, Bytes& out) override;
+  egress::FilterVerdict request_trailers(http::Headers& trailers) override;
   egress::FilterVerdict response_head(http::ResponseHead& head, egress::BodyUse& body) override;
   egress::FilterVerdict response_body(ByteView in, bool last, Bytes& out) override;
+  egress::FilterVerdict response_trailers(http::Headers& trailers) override;
   void ended(bool whole) noexcept override;
 
  private:
@@ -47,6 +49,7 @@ class PiiFilter final : public egress::ExchangeFilter {
   egress::FilterVerdict denied();
 
   // ---- response
+  bool has_tokens() const;
   void restore_fields(http::Headers& headers);
   std::string restored(std::string_view text, protect::Restorer& restorer);
   bool make_restorer(const http::ResponseHead& head);

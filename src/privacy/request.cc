@@ -198,6 +198,14 @@ FilterVerdict PiiFilter::request_body(ByteView in, bool last, Bytes& out) {
   return {};
 }
 
+FilterVerdict PiiFilter::request_trailers(http::Headers& trailers) {
+  if (!plan_.looks()) return {};
+  rewrite_fields(trailers);
+  if (!denied_.empty()) return denied();
+  tell();
+  return {};
+}
+
 // Nothing: it may pass.
 FilterVerdict PiiFilter::undecodable(const std::string& why) {
   note(Note::Kind::Undecodable, "content", "body");

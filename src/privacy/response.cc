@@ -73,10 +73,19 @@ void PiiFilter::restore_fields(http::Headers& headers) {
   if (escaped) count(escaped->counts(), "header");
 }
 
+// Where no token is, none can be put back, nor be out of place.
+bool PiiFilter::has_tokens() const {
+  return source_.issued_ || (!request_done_ && plan_.has(Action::Tokenize));
+}
+
+FilterVerdict PiiFilter::response_trailers(http::Headers& trailers) {
+  if (!has_tokens()) return {};
+  restore_fields(trailers);
+  return mismatch_ ? mismatched() : FilterVerdict{};
+}
+
 FilterVerdict PiiFilter::response_head(http::ResponseHead& head, BodyUse& body) {
-  // Where no token is, none can be put back, nor be out of place.
-  const bool tokens = source_.issued_ || (!request_done_ && plan_.has(Action::Tokenize));
-  if (!tokens) return {};
+  if (!has_tokens()) return {};
   restore_fields(head.headers);
   if (mismatch_) return mismatched();
   if (head.status == 101 || head.framing.kind == http::BodyKind::None) return {};

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstring>
 #include <string_view>
+
+#include <emmintrin.h>
 
 #include "letters.h"
 
@@ -434,59 +438,100 @@ constexpr uint32_t slot_of(std::string_view word) {
   return (hash ^ (hash >> 15)) % kSlots;
 }
 
-const std::array<const Word*, kSlots>& table() {
-  static const auto kTable = [] {
-    std::array<const Word*, kSlots> out{};
-    for (const Word& word : kAsciiWords) {
-      uint32_t slot = slot_of(word.text);
-      while (out.at(slot) != nullptr) slot = (slot + 1) % kSlots;
-      out.at(slot) = &word;
-    }
-    return out;
-  }();
-  return kTable;
+// Indices into the words, from 1; 0: nothing.
+constexpr std::array<uint16_t, kSlots> kTable = [] {
+  std::array<uint16_t, kSlots> out{};
+  uint16_t index = 0;
+  for (const Word& word : kAsciiWords) {
+    uint32_t slot = slot_of(word.text);
+    while (out.at(slot) != 0) slot = (slot + 1) % kSlots;
+    out.at(slot) = ++index;
+  }
+  return out;
+}();
+
+// By length the letters that words of the table begin with: most of a text's words are none of
+// them, and that is known before they are read.
+constexpr size_t kLengths = 32;
+constexpr std::array<uint32_t, kLengths> kFirstLetters = [] {
+  std::array<uint32_t, kLengths> out{};
+  for (const Word& word : kAsciiWords)
+    out.at(word.text.size()) |= 1U << (static_cast<uint8_t>(word.text.front()) & 31U);
+  return out;
+}();
+
+// Whether a word of that length and first letter, of either case, may be one.
+bool may_mean(size_t length, char first) {
+  return length < kLengths &&
+         (kFirstLetters[length] >> (static_cast<uint8_t>(first) & 31U) & 1U) != 0;
 }
 
 uint32_t meaning(std::string_view word) {
-  const auto& slots = table();
-  for (uint32_t slot = slot_of(word); slots.at(slot) != nullptr; slot = (slot + 1) % kSlots)
-    if (slots.at(slot)->text == word) return slots.at(slot)->says;
+  if (!may_mean(word.size(), word.front())) return 0;
+  for (uint32_t slot = slot_of(word); kTable[slot] != 0; slot = (slot + 1) % kSlots) {
+    const Word& known = kAsciiWords[kTable[slot] - 1];
+    if (known.text == word) return known.says;
+  }
   return 0;
 }
 
 // Of a label: as a whole, else of its last part ("home_phone", "billingPhone", "card-number").
-uint32_t meaning_of_label(std::string_view word) {
-  std::array<char, kReach> lowered{};
-  for (size_t i = 0; i < word.size(); ++i) lowered.at(i) = lower(word[i]);
+// `parts`: it may have some.
+uint32_t meaning_of_label(std::string_view word, bool parts) {
+  if (!parts && !may_mean(word.size(), word.front())) return 0;
+  std::array<char, kReach> lowered;  // only what is of the word is written
+  for (size_t i = 0; i < word.size(); ++i) lowered[i] = lower(word[i]);
   const std::string_view whole(lowered.data(), word.size());
-  if (const uint32_t says = meaning(whole); says != 0) return says;
-  uint32_t says = 0;
+  if (const uint32_t says = meaning(whole); says != 0 || !parts) return says;
   size_t end = word.size();
   for (size_t i = word.size(); i-- > 0;) {
     const bool hump = i > 0 && is(word[i], kUpper) && is(word[i - 1], kLower);
-    const bool mark = word[i] == '_' || word[i] == '-';
+    const bool mark = is(word[i], kWordMark);
     if (!hump && !mark && i != 0) continue;
     const size_t from = mark ? i + 1 : i;
-    if (end > from) says |= meaning(whole.substr(from, end - from));
+    const uint32_t says = end > from ? meaning(whole.substr(from, end - from)) : 0;
     if (says != 0) return says;
     end = i;
   }
-  return says;
+  return 0;
+}
+
+// Which of 16 bytes separate fields, or may.
+uint32_t field_marks(const char* text) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text));
+  __m128i marks = _mm_setzero_si128();
+  for (const char mark : {'\n', '\t', '|', '{', '}', '&', ';', ','})
+    marks = _mm_or_si128(marks, _mm_cmpeq_epi8(bytes, _mm_set1_epi8(mark)));
+  return static_cast<uint32_t>(_mm_movemask_epi8(marks));
+}
+
+// Whether the mark at `i` ends a field: of commas only those beside quotes do.
+bool ends_field(std::string_view text, size_t i) {
+  const auto quote = [&](size_t at) {
+    return at < text.size() && (text[at] == '"' || text[at] == '\'');
+  };
+  return text[i] != ',' || quote(i + 1) ||
+         (i + 1 < text.size() && text[i + 1] == ' ' && quote(i + 2)) ||
+         (i > 0 && text[i - 1] == '"');
 }
 
 // Where the field of the value begins in `text`: behind the last thing that separates fields.
 size_t field_start(std::string_view text) {
-  for (size_t i = text.size(); i-- > 0;) {
-    const char c = text[i];
-    if (c == '\n' || c == '\t' || c == '|' || c == '{' || c == '}' || c == '&' || c == ';')
-      return i + 1;
-    if (c == ',' && i + 1 < text.size() && (text[i + 1] == '"' || text[i + 1] == '\''))
-      return i + 1;
-    if (c == ',' && i + 2 < text.size() && text[i + 1] == ' ' &&
-        (text[i + 2] == '"' || text[i + 2] == '\'')) {
-      return i + 1;
+  constexpr size_t kBlock = 16;
+  std::array<char, kBlock> first{};  // the bytes before the last whole block
+  for (size_t end = text.size(); end > 0;) {
+    const size_t from = end - std::min(end, kBlock);
+    const char* block = text.data() + from;
+    if (end - from < kBlock) {
+      std::memcpy(first.data(), block, end - from);
+      block = first.data();
     }
-    if (c == ',' && i > 0 && text[i - 1] == '"') return i + 1;
+    for (uint32_t marks = field_marks(block); marks != 0;) {
+      const auto at = static_cast<uint32_t>(std::bit_width(marks)) - 1;
+      if (ends_field(text, from + at)) return from + at + 1;
+      marks &= ~(1U << at);
+    }
+    end = from;
   }
   return 0;
 }
@@ -510,8 +555,11 @@ uint32_t context_before(const Window& window, size_t start) {
       continue;
     }
     size_t from = end;
-    while (from > 0 && (is(text[from - 1], kAlnum) || is(text[from - 1], kWordMark))) --from;
-    const uint32_t word = meaning_of_label(text.substr(from, end - from));
+    uint8_t kinds = 0;
+    for (; from > 0 && is(text[from - 1], kAlnum | kWordMark); --from)
+      kinds |= kKinds[static_cast<uint8_t>(text[from - 1])];
+    const bool parts = (kinds & kWordMark) != 0 || (kinds & kAlpha) == kAlpha;
+    const uint32_t word = meaning_of_label(text.substr(from, end - from), parts);
     // The start of the reach may have cut this word: then it says nothing.
     const bool cut = from == 0 && text.size() == kReach;
     if (!cut) {

@@ -13,9 +13,10 @@ constexpr size_t kMaxToken = 512;  // longest run that is looked at as one
 constexpr size_t kMinToken = 16;
 constexpr size_t kMaxMixedWord = 24;  // a longer run holds no number of its own
 
-Found wanted(Found found, const ClassSet& classes) {
-  if (found && !classes.has(found->kind)) return std::nullopt;
-  return found;
+// A look at what was found, not a copy: a detector that finds nothing writes one byte of its
+// answer, and to read all of that at once costs more than most detectors.
+bool wanted(const Found& found, const ClassSet& classes) {
+  return found && classes.has(found->kind);
 }
 
 Token read_token(const Window& window, size_t at) {
@@ -34,14 +35,14 @@ Outcome examine_token(const Window& window, Token token, const ClassSet& classes
   if (token.text.size() < kMinToken || digits) return {std::nullopt, 0};
   if (Found found = match_jwt(window, token); wanted(found, classes)) return {found, found->end};
   if (!token.open) {
-    if (Found found = wanted(match_mac(window, token.start), classes);
-        found && found->end == token.end)
+    if (Found found = match_mac(window, token.start);
+        wanted(found, classes) && found->end == token.end)
       return {found, token.end};
     for (const auto match : {match_api_key, match_wallet, match_secret_value})
-      if (Found found = wanted(match(window, token), classes)) return {found, found->end};
+      if (Found found = match(window, token); wanted(found, classes)) return {found, found->end};
     if (is_uuid(token.text)) return {std::nullopt, token.end};
     // Identity numbers in which letters and digits alternate begin here, not at their digits.
-    if (Found found = wanted(match_word(window, token.start, classes), classes))
+    if (Found found = match_word(window, token.start, classes); wanted(found, classes))
       return {found, found->end};
   }
   return {std::nullopt, token.text.size() > kMaxMixedWord ? token.end : 0};
@@ -99,17 +100,19 @@ Outcome examine_numbers(const Window& window, size_t at, const ClassSet& classes
   }
   if (!is(before, kAlnum) && is_timestamp(window, at) && !classes.empty()) {
     const Numbers date = read_numbers(window, at);
-    if (Found found = wanted(match_date(window, date, 0), classes)) return {found, found->end};
+    if (Found found = match_date(window, date, 0); wanted(found, classes))
+      return {found, found->end};
     return {std::nullopt, at + 16};
   }
   const Numbers numbers = read_numbers(window, at);
   const size_t first_end = numbers.end_of(0);
   const bool mixed = is(before, kAlpha) || is(window.at(first_end), kAlpha);
   if (mixed || numbers.groups[0].length >= 7) {
-    if (Found found = wanted(match_word(window, at, classes), classes)) return {found, found->end};
+    if (Found found = match_word(window, at, classes); wanted(found, classes))
+      return {found, found->end};
   }
   if (is(before, kAlpha) || before == '_') return {std::nullopt, first_end};
-  if (Found found = wanted(match_spaced_id(window, at), classes)) return {found, found->end};
+  if (Found found = match_spaced_id(window, at); wanted(found, classes)) return {found, found->end};
   for (size_t group = 0; group < numbers.count; ++group)
     if (Found found = examine_group(window, numbers, group, classes)) return {found, found->end};
   return {std::nullopt, numbers.end};
@@ -121,9 +124,9 @@ Outcome examine_marked(const Window& window, size_t at, const ClassSet& classes)
   while (start > 0 && at - start < 8 && is(window.before(start), kDigit)) --start;
   if (at - start > 3) return {std::nullopt, at + 1};
   const Numbers numbers = read_numbers(window, start);
-  Found found = wanted(match_date(window, numbers, 0), classes);
-  if (!found) found = wanted(match_coordinates(window, numbers, 0), classes);
-  return {found, found ? found->end : at + 1};
+  for (const auto match : {match_date, match_coordinates})
+    if (Found found = match(window, numbers, 0); wanted(found, classes)) return {found, found->end};
+  return {std::nullopt, at + 1};
 }
 
 }
@@ -131,12 +134,22 @@ Outcome examine_marked(const Window& window, size_t at, const ClassSet& classes)
 Outcome examine(const Window& window, size_t at, const ClassSet& classes) {
   const char c = window.at(at);
   if (c == '@') {
-    if (Found found = wanted(match_url_password(window, at), classes)) return {found, at + 1};
-    return {wanted(match_email(window, at), classes), at + 1};
+    if (Found found = match_url_password(window, at); wanted(found, classes))
+      return {found, at + 1};
+    Outcome outcome{match_email(window, at), at + 1};
+    if (!wanted(outcome.found, classes)) outcome.found.reset();
+    return outcome;
   }
-  if (c == ':') return {wanted(match_ipv6(window, at), classes), at + 1};
+  if (c == ':') {
+    Outcome outcome{match_ipv6(window, at), at + 1};
+    if (!wanted(outcome.found, classes)) outcome.found.reset();
+    return outcome;
+  }
   if (c == '-') {
-    if (Found found = match_private_key(window, at)) return {wanted(found, classes), found->end};
+    if (Found found = match_private_key(window, at)) {
+      if (wanted(found, classes)) return {found, found->end};
+      return {std::nullopt, found->end};
+    }
   }
   const bool starts_word = !is(window.before(at), kAlnum | kWordMark);
   if (starts_word) {
@@ -147,11 +160,11 @@ Outcome examine(const Window& window, size_t at, const ClassSet& classes) {
     }
   }
   if (is_hex(c)) {
-    if (Found found = wanted(match_mac(window, at), classes)) return {found, found->end};
+    if (Found found = match_mac(window, at); wanted(found, classes)) return {found, found->end};
     // A run of hexadecimal digits with a colon early on.
     for (size_t i = 1; i <= 4; ++i) {
       if (window.at(at + i) != ':') continue;
-      if (Found found = wanted(match_ipv6(window, at), classes)) return {found, found->end};
+      if (Found found = match_ipv6(window, at); wanted(found, classes)) return {found, found->end};
       break;
     }
   }
@@ -171,7 +184,8 @@ Outcome examine(const Window& window, size_t at, const ClassSet& classes) {
     if (is(window.at(at + 1), kHigh)) return examine_marked(window, at, classes);
   }
   if (is(c, kUpper)) {
-    if (Found found = wanted(match_word(window, at, classes), classes)) return {found, found->end};
+    if (Found found = match_word(window, at, classes); wanted(found, classes))
+      return {found, found->end};
   }
   return {std::nullopt, at + 1};
 }

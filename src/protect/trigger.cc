@@ -59,6 +59,17 @@ struct Masks {
   uint64_t high = 0;    // beyond ASCII
 };
 
+// What a block needs of the one before it: whether its last byte was one of these.
+struct Last {
+  uint64_t digit = 0;
+  uint64_t word = 0;
+  uint64_t dash = 0;
+  uint64_t hex = 0;
+};
+inline Last last_of(const Masks& masks) {
+  return {masks.digit >> 63, masks.word >> 63, masks.dash >> 63, masks.hex >> 63};
+}
+
 inline Wide join(uint64_t low, uint64_t high) { return (Wide{high} << 64) | low; }
 // Bits from which `mask` runs for at least 15 (or 16).
 inline Wide run15(Wide mask) {
@@ -71,11 +82,11 @@ inline Wide run15(Wide mask) {
 // Of the numbers that begin in the block those that could be something; the rest of a page's
 // digits, most of them, are not worth a look.
 __attribute__((always_inline)) inline uint64_t numbers(const char* block, const Masks& now,
-                                                       const Masks& next, const Masks& before) {
+                                                       const Masks& next, uint64_t last_digit) {
   const Wide number = join(now.number, next.number);
   const Wide pairs = number & (number >> 1);
-  uint64_t starts = now.digit & ~((now.digit << 1) | (before.digit >> 63)) &
-                    static_cast<uint64_t>(pairs & (pairs >> 2));
+  uint64_t starts =
+      now.digit & ~((now.digit << 1) | last_digit) & static_cast<uint64_t>(pairs & (pairs >> 2));
   uint64_t out = 0;
   while (starts != 0) {
     const auto at = static_cast<unsigned>(std::countr_zero(starts));
@@ -97,13 +108,11 @@ __attribute__((always_inline)) inline uint64_t numbers(const char* block, const 
 }
 
 __attribute__((always_inline)) inline uint64_t combine(const char* block, const Masks& now,
-                                                       const Masks& next, Masks& before) {
-  const auto starts = [](uint64_t mask, uint64_t previous) {
-    return mask & ~((mask << 1) | (previous >> 63));
-  };
+                                                       const Masks& next, const Last& before) {
+  const auto starts = [](uint64_t mask, uint64_t last) { return mask & ~((mask << 1) | last); };
   const auto low = [](Wide bits) { return static_cast<uint64_t>(bits); };
   uint64_t out = now.at;
-  if (now.digit != 0) out |= numbers(block, now, next, before);
+  if (now.digit != 0) out |= numbers(block, now, next, before.digit);
   const Wide high = join(now.high, next.high);
   if (high != 0) out |= now.digit & low(high >> 1);
 
@@ -133,7 +142,6 @@ __attribute__((always_inline)) inline uint64_t combine(const char* block, const 
     const Wide two = dash & (dash >> 1);
     out |= starts(now.dash, before.dash) & low(two & (two >> 2) & (dash >> 4));
   }
-  before = now;
   return out;
 }
 
@@ -198,41 +206,108 @@ Masks classify_portable(const char* block) {
   return out;
 }
 
-Masks before_first(char before) {
+Last before_first(char before) {
   Masks out;
   classify_byte(out, before, uint64_t{1} << 63);
-  return out;
+  return last_of(out);
 }
 
 __attribute__((target("avx2,bmi,popcnt"))) void find_avx2(const char* data, size_t blocks,
                                                           char before, uint64_t* out) {
-  Masks previous = before_first(before);
+  Last last = before_first(before);
   Masks now = classify_avx2(data);
   for (size_t i = 0; i < blocks; ++i) {
     const Masks next = classify_avx2(data + (i + 1) * 64);
-    out[i] = combine(data + i * 64, now, next, previous);
+    out[i] = combine(data + i * 64, now, next, last);
+    last = last_of(now);
     now = next;
   }
 }
 
+// With 64 bytes a vector, each mask is one instruction.
+__attribute__((target("avx512f,avx512bw,bmi,popcnt"), always_inline)) inline Masks classify_avx512(
+    const char* block) {
+  const __m512i low_rows = _mm512_maskz_broadcast_i32x4(
+      0xffff, _mm_load_si128(reinterpret_cast<const __m128i*>(kRows.low.data())));
+  const __m512i high_rows = _mm512_maskz_broadcast_i32x4(
+      0xffff, _mm_load_si128(reinterpret_cast<const __m128i*>(kRows.high.data())));
+  const __m512i nibble = _mm512_set1_epi8(15);
+  const __m512i text = _mm512_loadu_si512(block);
+  const __m512i low = _mm512_shuffle_epi8(low_rows, _mm512_and_si512(text, nibble));
+  const __m512i high =
+      _mm512_shuffle_epi8(high_rows, _mm512_and_si512(_mm512_srli_epi16(text, 4), nibble));
+  const __m512i kinds = _mm512_and_si512(low, high);
+  const auto bits = [](__m512i in, int bit) __attribute__((target("avx512f,avx512bw"))) {
+    return static_cast<uint64_t>(
+        _mm512_test_epi8_mask(in, _mm512_set1_epi8(static_cast<char>(bit))));
+  };
+  Masks out;
+  out.digit = bits(kinds, kBitDigit);
+  out.dash = bits(kinds, kBitDash);
+  out.colon = bits(kinds, kBitColon);
+  out.number = bits(kinds, kBitSeparator | kBitDigit);
+  out.hex = bits(kinds, kBitHex | kBitDigit | kBitColon);
+  out.word = bits(kinds, kBitUpperRows | kBitLowerRows | kBitUnderscore | kBitDash | kBitDigit);
+  const uint64_t alpha = bits(kinds, kBitUpperRows | kBitLowerRows);
+  out.label = (alpha & ~bits(text, 32)) | out.digit;  // bit 5 tells the case
+  out.high = static_cast<uint64_t>(_mm512_movepi8_mask(text));
+  out.at = static_cast<uint64_t>(_mm512_cmpeq_epi8_mask(text, _mm512_set1_epi8('@')));
+  return out;
 }
 
-void find_triggers_portable(const char* data, size_t blocks, char before, uint64_t* out) noexcept {
-  Masks previous = before_first(before);
+__attribute__((target("avx512f,avx512bw,bmi,popcnt"))) void find_avx512(const char* data,
+                                                                        size_t blocks, char before,
+                                                                        uint64_t* out) {
+  Last last = before_first(before);
+  Masks now = classify_avx512(data);
+  for (size_t i = 0; i < blocks; ++i) {
+    const Masks next = classify_avx512(data + (i + 1) * 64);
+    out[i] = combine(data + i * 64, now, next, last);
+    last = last_of(now);
+    now = next;
+  }
+}
+
+void find_portable(const char* data, size_t blocks, char before, uint64_t* out) {
+  Last last = before_first(before);
   Masks now = classify_portable(data);
   for (size_t i = 0; i < blocks; ++i) {
     const Masks next = classify_portable(data + (i + 1) * 64);
-    out[i] = combine(data + i * 64, now, next, previous);
+    out[i] = combine(data + i * 64, now, next, last);
+    last = last_of(now);
     now = next;
   }
 }
 
+Vectors best() {
+  if (__builtin_cpu_supports("avx2") == 0 || __builtin_cpu_supports("bmi") == 0)
+    return Vectors::None;
+  return __builtin_cpu_supports("avx512bw") != 0 ? Vectors::Avx512 : Vectors::Avx2;
+}
+
+}
+
+bool find_triggers_with(Vectors vectors, const char* data, size_t blocks, char before,
+                        uint64_t* out) noexcept {
+  static const Vectors kBest = best();
+  if (vectors > kBest) return false;
+  switch (vectors) {
+    case Vectors::Avx512:
+      find_avx512(data, blocks, before, out);
+      break;
+    case Vectors::Avx2:
+      find_avx2(data, blocks, before, out);
+      break;
+    case Vectors::None:
+      find_portable(data, blocks, before, out);
+      break;
+  }
+  return true;
+}
+
 void find_triggers(const char* data, size_t blocks, char before, uint64_t* out) noexcept {
-  static const bool kVectors = __builtin_cpu_supports("avx2") != 0;
-  if (kVectors)
-    find_avx2(data, blocks, before, out);
-  else
-    find_triggers_portable(data, blocks, before, out);
+  for (const Vectors vectors : {Vectors::Avx512, Vectors::Avx2, Vectors::None})
+    if (find_triggers_with(vectors, data, blocks, before, out)) return;
 }
 
 }

@@ -18,7 +18,10 @@ namespace mvm::protect {
 // past the text must be zero; `before` is the byte before data[0].
 void find_triggers(const char* data, size_t blocks, char before, uint64_t* out) noexcept;
 
-// The same without vector instructions, for processors that lack AVX2 (and for the tests).
-void find_triggers_portable(const char* data, size_t blocks, char before, uint64_t* out) noexcept;
+// The same with no vectors, with those of AVX2, or with those of AVX-512, whichever the processor
+// has. False: it has them not. For the tests.
+enum class Vectors : uint8_t { None, Avx2, Avx512 };
+bool find_triggers_with(Vectors vectors, const char* data, size_t blocks, char before,
+                        uint64_t* out) noexcept;
 
 }

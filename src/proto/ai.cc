@@ -16,16 +16,8 @@ constexpr std::array kLimits{Limit{"max_total_tokens", &AiBudget::max_total_toke
                              Limit{"max_output_tokens", &AiBudget::max_output_tokens},
                              Limit{"max_requests", &AiBudget::max_requests}};
 
-void write_texts(CborWriter out, const std::vector<std::string>& texts) {
-  out.array(texts.size());
-  for (const std::string& text : texts) out.string(text);
-}
-
 std::vector<std::string> read_texts(CborReader& in) {
-  std::vector<std::string> texts;
-  const size_t count = in.array(kMaxAiWords);
-  for (size_t i = 0; i < count && in; ++i) texts.emplace_back(in.string(kMaxAiText));
-  return texts;
+  return proto::read_texts(in, kMaxAiWords, kMaxAiText);
 }
 
 }
@@ -71,6 +63,7 @@ Bytes AiConfig::encode() const {
     map.boolean("reserve", reserve);
     map.boolean("inject_stream_usage", inject_stream_usage);
     write_texts(map.field("providers"), providers);
+    write_texts(map.field("budgets"), budgets);
     write_texts(map.field("prices"), prices);
   }
   return out;
@@ -94,6 +87,8 @@ std::optional<AiConfig> AiConfig::decode(ByteView data) {
       config.inject_stream_usage = in.boolean();
     } else if (field.is("providers")) {
       config.providers = read_texts(in);
+    } else if (field.is("budgets")) {
+      config.budgets = read_texts(in);
     } else if (field.is("prices")) {
       config.prices = read_texts(in);
     } else {
@@ -108,6 +103,7 @@ Bytes AiBudgetRequest::encode() const {
   {
     MapWriter map(out);
     map.string("verb", kSandboxAiBudgetVerb);
+    if (!of.empty()) map.string("of", of);
     if (budget) map.field("budget").raw(budget->encode());
     map.boolean("reset", reset);
   }
@@ -118,7 +114,9 @@ std::optional<AiBudgetRequest> AiBudgetRequest::decode(ByteView payload) noexcep
   CborReader in(payload);
   AiBudgetRequest request;
   for (Fields field(in); field.next();) {
-    if (field.is("budget")) {
+    if (field.is("of")) {
+      request.of = in.string(kMaxAiText);
+    } else if (field.is("budget")) {
       request.budget = AiBudget::decode(in.skip());
       if (!request.budget) in.fail();
     } else if (field.is("reset")) {

@@ -112,6 +112,8 @@ Bytes MonitorRequest::encode() const {
     map.unsigned_integer("stream", stream);
     map.boolean("announce", announce);
     if (balloon) map.unsigned_integer("balloon", *balloon);
+    map.unsigned_integer("rows", terminal.rows);
+    map.unsigned_integer("columns", terminal.columns);
   }
   return out;
 }
@@ -122,7 +124,7 @@ std::optional<MonitorRequest> MonitorRequest::decode(ByteView data) {
   CborReader in(data);
   for (Fields field(in); field.next();) {
     if (field.is("kind")) {
-      constexpr auto kLast = static_cast<uint64_t>(MonitorRequestKind::Memory);
+      constexpr auto kLast = static_cast<uint64_t>(MonitorRequestKind::Console);
       request.kind = static_cast<MonitorRequestKind>(in.unsigned_integer(kLast));
       has_kind = true;
     } else if (field.is("port")) {
@@ -133,6 +135,10 @@ std::optional<MonitorRequest> MonitorRequest::decode(ByteView data) {
       request.announce = in.boolean();
     } else if (field.is("balloon")) {
       request.balloon = in.unsigned_integer();
+    } else if (field.is("rows")) {
+      request.terminal.rows = static_cast<uint16_t>(in.unsigned_integer(UINT16_MAX));
+    } else if (field.is("columns")) {
+      request.terminal.columns = static_cast<uint16_t>(in.unsigned_integer(UINT16_MAX));
     } else {
       field.skip();
     }

@@ -1,19 +1,11 @@
 #include "mvm/proto/pii.h"
 
-#include "mvm/proto/cbor.h"
+#include "messages.h"
 
 namespace mvm::proto {
 
-static void write_texts(CborWriter out, const std::vector<std::string>& texts) {
-  out.array(texts.size());
-  for (const std::string& text : texts) out.string(text);
-}
-
 static std::vector<std::string> read_texts(CborReader& in) {
-  std::vector<std::string> texts;
-  const size_t count = in.array(kMaxPiiEntries);
-  for (size_t i = 0; i < count && in; ++i) texts.emplace_back(in.string(kMaxPiiText));
-  return texts;
+  return read_texts(in, kMaxPiiEntries, kMaxPiiText);
 }
 
 Bytes PiiConfig::encode() const {

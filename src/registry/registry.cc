@@ -259,6 +259,14 @@ struct RegistrySource::Impl {
     }
   }
 
+  // All of it is asked for before any of it comes.
+  void require_room() const {
+    uint64_t missing = 0;
+    for (const auto& download : downloads)
+      if (!blobs.find(*download->layer.digest)) missing += download->layer.size;
+    blobs.require_room(missing);
+  }
+
   void start(const std::vector<image::Layer>& layers) {
     std::set<oci::Digest> seen;
     for (const image::Layer& layer : layers) {
@@ -269,6 +277,7 @@ struct RegistrySource::Impl {
   }
 
   void start_threads() {
+    if (threads.empty()) require_room();
     const size_t count = std::min<size_t>(options.parallel, downloads.size());
     while (threads.size() < count) threads.emplace_back([this] { work(); });
   }

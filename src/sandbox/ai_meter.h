@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "mvm/audit/record.h"
 #include "mvm/metering/filter.h"
 #include "mvm/metering/journal_file.h"
 #include "mvm/proto/network.h"
@@ -17,15 +18,18 @@ class AiMeter {
  public:
   // Opens the journal, by name: before the jail. `data` is borrowed. Throws Error when it is there
   // and cannot be read: a budget must not begin anew by that.
-  AiMeter(const proto::NetworkConfig& network, int data);
+  AiMeter(const proto::NetworkConfig& network, int data, metering::MeterSource::Watcher watcher);
 
   std::shared_ptr<egress::FilterSource> source() const { return source_; }
   std::vector<policy::InspectRule> inspect() const { return inspect_; }
-  // Why it is not on record.
+  void run_began(const std::string& run) { ledger_.run_began(run); }
+  void run_ended(const std::string& run) { ledger_.run_ended(run); }
+  // Why it is not on record. Throws Error{Invalid}.
   std::optional<std::string> change(const proto::AiBudgetRequest& request);
 
  private:
-  AiMeter(meter::Plan plan, const proto::NetworkConfig& network, int data);
+  AiMeter(meter::Plan plan, const proto::NetworkConfig& network, int data,
+          metering::MeterSource::Watcher watcher);
 
   metering::JournalFile journal_;
   meter::Ledger ledger_;
@@ -34,8 +38,9 @@ class AiMeter {
 };
 
 // Nothing where use of AI is not metered.
-std::unique_ptr<AiMeter> make_ai_meter(const std::optional<proto::NetworkConfig>& network,
-                                       int data);
+std::unique_ptr<AiMeter> make_ai_meter(const std::optional<proto::NetworkConfig>& network, int data,
+                                       metering::MeterSource::Watcher watcher);
+audit::AiUse usage_record(const metering::UsageNotice& notice);
 std::vector<std::shared_ptr<egress::FilterSource>> filters_of(const AiMeter* meter);
 std::vector<policy::InspectRule> inspections_of(const AiMeter* meter);
 

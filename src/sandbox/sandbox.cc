@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "mvm/base/text.h"
+#include "mvm/proto/console.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
@@ -21,6 +22,7 @@
 
 #include "ai_meter.h"
 #include "audit_trail.h"
+#include "console.h"
 #include "exit_record.h"
 #include "monitor_link.h"
 #include "mux.h"
@@ -211,13 +213,18 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config,
                network_.set_recordable(!failure);
              }),
       secrets_(std::move(secrets)),
-      ai_(make_ai_meter(config_.network, take(fds, proto::SandboxFd::Data).get())),
+      ai_(make_ai_meter(config_.network, take(fds, proto::SandboxFd::Data).get(),
+                        {[this](const metering::UsageNotice& notice) {
+                           static_cast<void>(audit_.record(usage_record(notice)));
+                         },
+                         [this](std::string_view model) {
+                           return holds_secret(std::string(model), secrets_.get());
+                         }})),
       network_(
           config_.network, config_.name,
           [this](const egress::Event& event) {
-            // What cannot be recorded is told by audit_ itself, and ends admission.
-            static_cast<void>(
-                audit_.record(audit::egress_record(without_secrets(event, secrets_.get()))));
+            // What cannot be recorded does not happen; audit_ tells of it, and ends admission.
+            return audit_.record(audit::egress_record(without_secrets(event, secrets_.get())));
           },
           [this](const egress::OpenQuestion& question) { desk_.on_question(question); }, filters(),
           inspections()),
@@ -232,11 +239,13 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config,
             },
             [this](bool in_use) { in_use ? idle_deadline_.reset() : await_use(); },
             [this](const std::string& run) -> std::optional<std::string> {
-              if (audit_.record(audit::ExecStarted{audit::RunId(run)})) return std::nullopt;
-              return audit_.why();
+              if (!audit_.record(audit::ExecStarted{audit::RunId(run)})) return audit_.why();
+              if (ai_) ai_->run_began(run);
+              return std::nullopt;
             },
             [this](const std::string& run, const std::optional<proto::ExecResult>& result) {
               audit_.record_end(run, result);
+              if (ai_) ai_->run_ended(run);
             }}),
       desk_(loop, mux_, network_, audit_),
       ports_(loop, mux_),
@@ -346,6 +355,10 @@ void Sandbox::Impl::on_request(Asker asker, ByteView request) {
                                 : proto::encode_error({Kind::Unavailable, "it has no network"}));
   } else if (verb == proto::kSandboxAiBudgetVerb) {
     on_ai_budget(asker, request);
+  } else if (verb == proto::kSandboxConsoleVerb) {
+    // Who sits down there uses it; how long, nobody here sees.
+    if (!mux_.in_use()) await_use();
+    answer_console(mux_, verdict_ ? nullptr : monitor_.get(), config_.profile, asker, request);
   } else if (!desk_.take(asker, verb, request) && !ports_.answer(asker, request)) {
     mux_.answer(asker,
                 proto::encode_error({Kind::Unsupported, "no such request: " + printable(verb)}));

@@ -50,13 +50,14 @@ audit::SecretUse secret_record(const guard::SecretNotice& notice) {
           notice.count};
 }
 
+bool holds_secret(const std::string& text, const secret::Secrets* secrets) {
+  return secrets != nullptr &&
+         secrets->values().find(text, 0, true).kind == secret::Finder::Hit::Kind::Whole;
+}
+
 egress::Event without_secrets(egress::Event event, const secret::Secrets* secrets) {
-  if (secrets == nullptr) return event;
-  const auto holds = [&](const std::string& text) {
-    return secrets->values().find(text, 0, true).kind == secret::Finder::Hit::Kind::Whole;
-  };
-  if (holds(event.host)) event.host = "withheld";
-  if (holds(event.path)) event.path = "/withheld";
+  if (holds_secret(event.host, secrets)) event.host = "withheld";
+  if (holds_secret(event.path, secrets)) event.path = "/withheld";
   return event;
 }
 

@@ -28,6 +28,8 @@ std::vector<policy::InspectRule> inspected_for(const secret::Secrets* secrets);
 audit::SecretUse secret_record(const guard::SecretNotice& notice);
 // A guest may have put a value into a path or into a name that it asked for.
 egress::Event without_secrets(egress::Event event, const secret::Secrets* secrets);
+// Whether it has a value in it.
+bool holds_secret(const std::string& text, const secret::Secrets* secrets);
 std::string misuse_text(const guard::SecretNotice& notice);
 
 }

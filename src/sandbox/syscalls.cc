@@ -40,8 +40,8 @@ std::vector<jail::Rule> sandbox_syscalls(bool has_network) {
       {__NR_sendmsg, "requests to the monitor, with a stream's descriptor"},
       {__NR_accept4, "control and vsock sockets, published ports"},
       {__NR_getsockopt,
-       "who a client is, and whether what it hands over listens",
-       {SO_PEERCRED, SO_ACCEPTCONN},
+       "who a client is, and whether what it hands over listens, or is a stream socket",
+       {SO_PEERCRED, SO_ACCEPTCONN, SO_DOMAIN, SO_TYPE},
        2},
       {__NR_setsockopt, "published ports: no delay, and resets", {TCP_NODELAY, SO_LINGER}, 2},
       {__NR_shutdown, "half-close: of published ports' connections"},
@@ -84,6 +84,7 @@ std::vector<jail::Rule> sandbox_syscalls(bool has_network) {
 std::vector<jail::Rule> audit_syscalls() {
   return {
       {__NR_futex, "waits for records to sync"},
+      {__NR_restart_syscall, "such a wait goes on after the process was stopped or frozen"},
       {__NR_fdatasync, "brings them to the disk"},
       {__NR_write, "a checkpoint; tells the loop of a failure"},
       {__NR_clock_gettime, "time, where the vDSO cannot tell it"},
@@ -98,7 +99,6 @@ std::vector<jail::Rule> audit_syscalls() {
       {__NR_gettid, "abort()"},
       {__NR_tgkill, "abort()"},
       {__NR_exit, "the thread ends"},
-      {__NR_exit_group, "the process ends"},
   };
 }
 

@@ -33,11 +33,13 @@ class Put {
   HeadResult run(http::RequestHead& head) {
     // Nothing belongs here.
     plain(head.method, "the method", {});
-    target(head.target);
+    target(head.target, head.target_sensitive);
     for (http::Header& header : head.headers) {
       if (failed()) break;
       plain(header.name, "a field's name", {});
+      const size_t used = result_.used.size();
       if (!failed()) field(header);
+      header.sensitive = header.sensitive || result_.used.size() > used;
     }
     if (!failed()) refuse_doubles(head.headers);
     return std::move(result_);
@@ -95,14 +97,16 @@ class Put {
     });
   }
 
-  void target(std::string& text) {
+  void target(std::string& text, bool& sensitive) {
     if (failed()) return;
+    const size_t used = result_.used.size();
     const size_t mark = std::min(text.find('?'), text.size());
     std::string path = text.substr(0, mark);
     std::string query = text.substr(mark);
     plain(path, "the path", Use{SecretPlace::UrlPath, Writing::Percent});
     if (!failed()) plain(query, "the query", Use{SecretPlace::Query, Writing::Percent});
     text = path + query;
+    sensitive = sensitive || result_.used.size() > used;
   }
 
   void field(http::Header& header) {

@@ -61,7 +61,7 @@ struct Database::Impl {
         text +=
             "; the file is damaged or is no mvm state: move it away (with its -wal and -shm "
             "files) and mvm starts with an empty one; images and disks are not in it";
-        break;
+        throw Damaged(std::move(text));
       default:
         break;
     }
@@ -238,6 +238,11 @@ Statement Database::prepare(std::string_view sql) {
 
 int64_t Database::last_insert_id() const { return sqlite3_last_insert_rowid(impl_->handle); }
 int64_t Database::changes() const { return sqlite3_changes64(impl_->handle); }
+void Database::check() {
+  Statement rows = prepare("PRAGMA quick_check(1)");
+  if (rows.step() && rows.text(0) != "ok") impl_->fail(SQLITE_CORRUPT, rows.text(0), "checking");
+}
+
 const std::string& Database::path() const { return impl_->path; }
 
 void Database::migrate(std::string_view component, std::span<const std::string_view> steps) {

@@ -6,7 +6,6 @@
 #include "mvm/store/images.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <map>
 #include <tuple>
@@ -22,9 +21,11 @@
 #include "mvm/crypto/hash.h"
 #include "mvm/crypto/random.h"
 #include "mvm/oci/reference.h"
-#include "mvm/state/database.h"
+#include "mvm/store/quota.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
+
+#include "image_index.h"
 
 namespace mvm::store {
 
@@ -33,11 +34,6 @@ static constexpr std::string_view kSourceLock = ".lock-";
 static constexpr std::string_view kDefaultTag = "latest";
 static constexpr size_t kDigestLength = 64;
 static constexpr size_t kMaxManifest = size_t{1} << 20;
-static constexpr std::array<std::string_view, 1> kMigrations{
-    "CREATE TABLE image_name("
-    "  name TEXT NOT NULL, tag TEXT NOT NULL, digest TEXT NOT NULL,"
-    "  PRIMARY KEY(name, tag)) STRICT;"
-    "CREATE INDEX image_name_digest ON image_name(digest)"};
 
 ImageName parse_image_name(std::string_view text) {
   if (text.find('/') != text.npos) {
@@ -62,10 +58,6 @@ static bool is_hex(std::string_view text) {
   return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-static bool is_digest(std::string_view text) {
-  return text.size() == kDigestLength && is_hex(text);
-}
-
 Staging::~Staging() {
   // The lock is empty once the directory was committed or this was moved from.
   if (!lock_) return;
@@ -82,55 +74,25 @@ SourceLock::~SourceLock() {
 }
 
 struct Images::Impl {
-  explicit Impl(const Paths& where)
-      : paths(where),
-        database(state::Database::open(where.state_db(), state::Durability::PowerLoss)) {
-    database.migrate("images", kMigrations);
-  }
+  explicit Impl(const Paths& where) : paths(where), index(where) {}
 
   std::string directory(std::string_view digest) const {
     return paths.images_dir() + "/" + std::string(digest);
   }
 
-  std::map<std::string, std::vector<std::string>> names_by_digest() {
-    std::map<std::string, std::vector<std::string>> names;
-    state::Statement rows =
-        database.prepare("SELECT digest, name || ':' || tag FROM image_name ORDER BY 2");
-    while (rows.step()) names[rows.text(0)].push_back(rows.text(1));
-    return names;
-  }
-
-  std::optional<std::string> digest_of(const ImageName& name) {
-    state::Statement row =
-        database.prepare("SELECT digest FROM image_name WHERE name = ? AND tag = ?");
-    row.bind_all(std::string_view(name.name), std::string_view(name.tag));
-    if (row.step()) return row.text(0);
-    return std::nullopt;
-  }
-
   // A plain name, else docker.io's of that name.
   std::optional<ImageName> known_name(std::string_view ref) {
     ImageName name = parse_image_name(ref);
-    if (digest_of(name)) return name;
+    if (index.digest_of(name)) return name;
     if (name.name.find('/') != std::string::npos) return std::nullopt;
     name.name.insert(0, "docker.io/library/");
-    return digest_of(name) ? std::optional(name) : std::nullopt;
-  }
-
-  // What was made from this OCI manifest or index.
-  std::optional<std::string> made_from(const oci::Digest& source) {
-    for (const std::string& digest : digests()) {
-      const store::Manifest manifest = load(digest).manifest;
-      if (manifest.source_digest == source.text() || manifest.source_index == source.text())
-        return digest;
-    }
-    return std::nullopt;
+    return index.digest_of(name) ? std::optional(name) : std::nullopt;
   }
 
   std::vector<std::string> digests() const {
     std::vector<std::string> found;
     for (const std::string& name : sys::list_directory(paths.images_dir()))
-      if (is_digest(name)) found.push_back(name);
+      if (is_image_digest(name)) found.push_back(name);
     return found;
   }
 
@@ -138,10 +100,7 @@ struct Images::Impl {
     const std::string manifest = directory(digest) + "/manifest.json";
     Image image{digest, directory(digest) + "/root.erofs", {}, {}};
     image.manifest = manifest_from_json(sys::read_own_text_file(manifest, kMaxManifest), manifest);
-    state::Statement rows =
-        database.prepare("SELECT name || ':' || tag FROM image_name WHERE digest = ? ORDER BY 1");
-    rows.bind_all(std::string_view(digest));
-    while (rows.step()) image.names.push_back(rows.text(0));
+    image.names = index.names_of(digest);
     return image;
   }
 
@@ -151,16 +110,18 @@ struct Images::Impl {
   };
   std::optional<Reference> find(std::string_view ref) {
     if (ref.find('@') != ref.npos) {
-      const auto digest = made_from(*oci::parse_reference(ref).digest);
-      return digest ? std::optional(Reference{*digest, std::nullopt}) : std::nullopt;
+      const auto digest = index.made_from(oci::parse_reference(ref).digest->text());
+      return digest && sys::exists(directory(*digest))
+                 ? std::optional(Reference{*digest, std::nullopt})
+                 : std::nullopt;
     }
     std::string_view prefix = ref;
     if (prefix.starts_with("sha256:")) prefix.remove_prefix(7);
     const bool may_be_digest =
         prefix.size() >= kMinDigestPrefix && prefix.size() <= kDigestLength && is_hex(prefix);
     // A name comes first: somebody chose it. (A whole digest is too long for one.)
-    if (prefix == ref && !is_digest(ref)) {
-      if (const auto name = known_name(ref)) return Reference{*digest_of(*name), name};
+    if (prefix == ref && !is_image_digest(ref)) {
+      if (const auto name = known_name(ref)) return Reference{*index.digest_of(*name), name};
     }
     if (!may_be_digest) return std::nullopt;
     std::optional<Reference> found;
@@ -177,7 +138,7 @@ struct Images::Impl {
 
   [[noreturn]] void not_found(std::string_view ref) {
     std::vector<std::string> known;
-    for (const auto& [digest, names] : names_by_digest())
+    for (const auto& [digest, names] : index.names_by_digest())
       known.insert(known.end(), names.begin(), names.end());
     std::string message = "no image " + printable(ref);
     const std::vector<std::string_view> views(known.begin(), known.end());
@@ -205,7 +166,7 @@ struct Images::Impl {
   }
 
   Paths paths;
-  state::Database database;
+  ImageIndex index;
 };
 
 Images::Images(const Paths& paths) : impl_(std::make_unique<Impl>(paths)) {}
@@ -244,14 +205,20 @@ Image Images::get(std::string_view ref) {
 
 std::optional<Image> Images::adopt(std::string_view source_key, const ImageName& name) {
   MVM_ASSERT(!source_key.empty());
-  state::Transaction transaction(impl_->database);
-  for (const Image& image : list()) {
-    if (image.manifest.source_key != source_key) continue;
-    set_name(name, image.digest);
-    transaction.commit();
-    return impl_->load(image.digest);
-  }
-  return std::nullopt;
+  const auto made = [&]() -> std::optional<Image> {
+    const auto digest = impl_->index.made_by(source_key);
+    if (!digest || !sys::exists(impl_->directory(*digest))) return std::nullopt;
+    return impl_->load(*digest);
+  };
+  // Most often the name is that image's already, and nothing has to be written.
+  auto image = made();
+  if (!image || impl_->index.digest_of(name) == image->digest) return image;
+  ImageIndex::Change change(impl_->index);
+  image = made();
+  if (!image) return std::nullopt;
+  change.set_name(name, image->digest);
+  change.commit();
+  return impl_->load(image->digest);
 }
 
 std::optional<SourceLock> Images::lock_source(std::string_view source_key) {
@@ -280,8 +247,12 @@ Staging Images::stage() {
   return {path, std::move(lock)};
 }
 
+std::optional<uint64_t> Images::room() const { return Quota(impl_->paths).room(); }
+
+void Images::require_room(uint64_t more) const { Quota(impl_->paths).require(more); }
+
 Image Images::commit(Staging staging, const Manifest& manifest, const ImageName& name) {
-  MVM_ASSERT(is_digest(manifest.digest));
+  MVM_ASSERT(is_image_digest(manifest.digest));
   const sys::Fd root = sys::open_own_file(staging.root(), O_RDONLY);
   sys::check(::fsync(root.get()), "syncing " + staging.root());
   sys::check(::fchmod(root.get(), 0400), "setting the mode of " + staging.root());
@@ -290,7 +261,10 @@ Image Images::commit(Staging staging, const Manifest& manifest, const ImageName&
   const std::string final_path = impl_->directory(manifest.digest);
   // The bytes and the name appear in one transaction, so that a removal of the last name of these
   // bytes cannot come in between.
-  state::Transaction transaction(impl_->database);
+  ImageIndex::Change change(impl_->index);
+  Manifest known = manifest;
+  // The staged file counts already, and of imports at the same time one is here first.
+  if (!sys::exists(final_path)) Quota(impl_->paths).require(0);
   if (::rename(staging.path().c_str(), final_path.c_str()) == 0) {
     staging.lock_.reset();
   } else if (errno != EEXIST && errno != ENOTEMPTY) {
@@ -303,25 +277,28 @@ Image Images::commit(Staging staging, const Manifest& manifest, const ImageName&
     kept.source_key = manifest.source_key;
     kept.layers = manifest.layers;
     sys::write_file_atomic(final_path + "/manifest.json", as_bytes(manifest_to_json(kept)));
+  } else {
+    known = impl_->load(manifest.digest).manifest;
   }
   sys::sync_directory(impl_->paths.images_dir());
-  set_name(name, manifest.digest);
-  transaction.commit();
+  change.set_name(name, manifest.digest);
+  change.remember(known);
+  change.commit();
   return impl_->load(manifest.digest);
 }
 
 void Images::set_name(const ImageName& name, std::string_view digest) {
-  impl_->database.prepare("INSERT OR REPLACE INTO image_name VALUES(?, ?, ?)")
-      .bind_all(std::string_view(name.name), std::string_view(name.tag), digest)
-      .run();
+  ImageIndex::Change change(impl_->index);
+  change.set_name(name, digest);
+  change.commit();
 }
 
 Image Images::tag(std::string_view ref, const ImageName& name) {
-  state::Transaction transaction(impl_->database);
+  ImageIndex::Change change(impl_->index);
   const auto reference = impl_->find(ref);
   if (!reference) impl_->not_found(ref);
-  set_name(name, reference->digest);
-  transaction.commit();
+  change.set_name(name, reference->digest);
+  change.commit();
   return impl_->load(reference->digest);
 }
 
@@ -362,23 +339,14 @@ Images::Pruned Images::prune(const InUse& in_use, bool all, bool dry_run) {
 }
 
 bool Images::remove(std::string_view ref, const InUse& in_use, bool force) {
-  state::Transaction transaction(impl_->database);
+  ImageIndex::Change change(impl_->index);
   const auto reference = impl_->find(ref);
   if (!reference) impl_->not_found(ref);
   const std::string& digest = reference->digest;
 
-  state::Statement count =
-      impl_->database.prepare("SELECT count(*) FROM image_name WHERE digest = ?");
-  count.bind_all(std::string_view(digest));
-  count.step();
-  const bool only_a_name = reference->name && count.integer(0) > 1;
-  count.reset();
-
-  if (only_a_name) {
-    impl_->database.prepare("DELETE FROM image_name WHERE name = ? AND tag = ?")
-        .bind_all(std::string_view(reference->name->name), std::string_view(reference->name->tag))
-        .run();
-    transaction.commit();
+  if (reference->name && impl_->index.names_of(digest).size() > 1) {
+    change.remove_name(*reference->name);
+    change.commit();
     return false;
   }
   const std::vector<std::string> users = in_use ? in_use(digest) : std::vector<std::string>{};
@@ -388,13 +356,13 @@ bool Images::remove(std::string_view ref, const InUse& in_use, bool force) {
     throw Error(Kind::Conflict,
                 "image " + std::string(ref) + " is in use by " + list + "; remove them first");
   }
-  impl_->database.prepare("DELETE FROM image_name WHERE digest = ?")
-      .bind_all(std::string_view(digest))
-      .run();
-  transaction.commit();
+  change.forget(digest);
+  change.commit();
   impl_->remove_bytes(digest);
   return true;
 }
+
+bool Images::check_index() { return impl_->index.check(); }
 
 size_t Images::remove_unfinished() {
   size_t removed = 0;

@@ -215,7 +215,7 @@ std::optional<size_t> receive_some(int fd, std::span<std::byte> space, std::vect
     message.msg_iovlen = 1;
     message.msg_control = control.data();
     message.msg_controllen = control.size();
-    const ssize_t got = ::recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+    const ssize_t got = ::recvmsg(fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return std::nullopt;
     if (got < 0) throw SystemError(errno, "receiving");

@@ -227,7 +227,7 @@ int run(const Wish& wish) {
   settings.limits.flows_per_second = 0;
   if (wish.authority != "-")
     settings.extra_authorities = sys::read_text_file(wish.authority, 1 << 20);
-  Proxy proxy(loop, std::move(network), settings, [](const Event&) {});
+  Proxy proxy(loop, std::move(network), settings, [](const Event&) { return true; });
 
   std::string authority = "/tmp/mvm-stand-XXXXXX";
   const sys::Fd authority_file(sys::check(::mkstemp(authority.data()), "making a file"));

@@ -17,7 +17,8 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::AnyOf;
-using ::testing::Contains;
+using ::testing::Each;
+using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -29,7 +30,7 @@ constexpr const char* kApp = "93.184.216.36";
 constexpr const char* kPath = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
 
 constexpr const char* kNginx = R"(
-daemon off; worker_processes 1; pid DIR/nginx.pid; error_log DIR/nginx.err;
+daemon off; master_process off; pid DIR/nginx.pid; error_log DIR/nginx.err;
 events { worker_connections 64; }
 http {
   access_log off; default_type application/octet-stream; types { application/json json; text/html html; }
@@ -293,6 +294,51 @@ TEST_F(Clients, NodeWithFetchHttpsAndWebSockets) {
                               HasSubstr("ws refused \"Unexpected server response: 403\"\n")));
 }
 
+constexpr const char* kJava = R"(
+import java.net.*; import java.net.http.*;
+class Get {
+  public static void main(String[] a) throws Exception {
+    var client = HttpClient.newHttpClient();
+    for (var url : a) {
+      var answer = client.send(HttpRequest.newBuilder(URI.create(url)).build(), HttpResponse.BodyHandlers.ofString());
+      System.out.println(answer.statusCode() + " " + answer.body());
+    }
+    System.out.println(((HttpURLConnection) new URL(a[0]).openConnection()).getResponseCode());
+  }
+}
+)";
+
+// By its own store, of either kind, in the place of the one that it has.
+TEST_F(Clients, JavaWithoutAnOption) {
+  NEEDS(
+      "command -v javac && command -v keytool && test -e /etc/ssl/certs/java/cacerts && "
+      "node -e 'require(\"/usr/share/nodejs/ws\")'");
+  write(directory() + "/Get.java", kJava);
+  prepare(R"(
+    javac Get.java; mkdir -p image/usr/lib/jvm/a/lib/security image/usr/lib/jvm/b/lib/security
+    cp -L /etc/ssl/certs/java/cacerts image/usr/lib/jvm/a/lib/security/cacerts
+    keytool -importkeystore -srckeystore /etc/ssl/certs/java/cacerts -srcstorepass changeit -deststoretype PKCS12 \
+      -destkeystore image/usr/lib/jvm/b/lib/security/cacerts -deststorepass changeit \
+      -J-Dkeystore.pkcs12.certProtectionAlgorithm=NONE -J-Dkeystore.pkcs12.macAlgorithm=NONE)");
+  serve_app();
+  allow_endpoint("* https://app.example/v1/**");
+  start();
+  for (const char* kind : {"a", "b"}) {
+    const auto done = sh("cd \"$0\"; store=image/usr/lib/jvm/" + std::string(kind) +
+                         R"(/lib/security/cacerts
+      keytool -list -keystore $store -storepass changeit -alias mvm-sandbox
+      mount --bind $store /etc/ssl/certs/java/cacerts
+      java -cp . Get https://app.example/v1/a https://app.example/other)");
+    EXPECT_EQ(done.code, 0) << kind << done.out << done.err;
+    EXPECT_THAT(done.out,
+                AllOf(HasSubstr("trustedCertEntry"), HasSubstr("200 {\"method\":\"GET\""),
+                      HasSubstr("403 "), HasSubstr("policy_denied"), HasSubstr("\n200\n")));
+  }
+  // The one that the host's Java has knows nothing of it.
+  const auto stranger = sh("cd \"$0\"; java -cp . Get https://app.example/v1/a");
+  EXPECT_THAT(stranger.err, HasSubstr("PKIX path building failed"));
+}
+
 TEST_F(Clients, GitClonesAndIsToldThatItMayNotPush) {
   NEEDS("command -v git && test -x /usr/lib/git-core/git-http-backend");
   prepare(R"(
@@ -315,30 +361,48 @@ TEST_F(Clients, GitClonesAndIsToldThatItMayNotPush) {
   prepare("test \"$(git -C srv/repo.git log --oneline | wc -l)\" = 1");
 }
 
+// Makes a package; then $1 is its repository's folder, $2 what its list calls it, and the list goes
+// to $3.
+constexpr const char* kRepository = R"(
+    mkdir -p www/$1 tiny/DEBIAN; printf 'Package: tiny\nVersion: 1.0\nArchitecture: all\nMaintainer: t <t@t>\nDescription: t\n' >tiny/DEBIAN/control
+    dpkg-deb --build tiny www/$1/tiny_1.0_all.deb >/dev/null
+    cd www/$1; size=$(stat -c %s tiny_1.0_all.deb); sum=$(sha256sum tiny_1.0_all.deb | cut -d' ' -f1); mkdir -p $3
+    { cat ../../tiny/DEBIAN/control; printf 'Filename: %s\nSize: %s\nSHA256: %s\n' $2 $size $sum; } >$3/Packages
+    mkdir -p ../../apt/etc ../../apt/lists/partial ../../apt/cache/archives/partial; : >../../apt/status)";
+constexpr const char* kApt =
+    R"(apt="apt-get -q -o APT::Sandbox::User=root -o Dir::Etc=$0/apt/etc -o Dir::Etc::parts=/nowhere
+      -o Dir::State::lists=$0/apt/lists -o Dir::State::status=$0/apt/status -o Dir::Cache=$0/apt/cache
+      -o APT::Architecture=amd64 -o Debug::NoLocking=1 -o Acquire::Retries=0"
+    source() { echo "deb [trusted=yes] $1" >"$0/apt/etc/sources.list"; }; cd "$0"; )";
+
 TEST_F(Clients, AptInstallsFromARepositoryThatARuleNames) {
   NEEDS("command -v nginx && command -v apt-get && command -v dpkg-deb");
-  prepare(R"(
-    mkdir -p www/deb tiny/DEBIAN www/other; printf 'Package: tiny\nVersion: 1.0\nArchitecture: all\nMaintainer: t <t@t>\nDescription: t\n' >tiny/DEBIAN/control
-    dpkg-deb --build tiny www/deb/tiny_1.0_all.deb >/dev/null
-    cd www/deb; size=$(stat -c %s tiny_1.0_all.deb); sum=$(sha256sum tiny_1.0_all.deb | cut -d' ' -f1); list=dists/stable/main/binary-amd64; mkdir -p $list
-    { cat ../../tiny/DEBIAN/control; printf 'Filename: tiny_1.0_all.deb\nSize: %s\nSHA256: %s\n' $size $sum; } >$list/Packages
-    mkdir -p ../../apt/etc ../../apt/lists/partial ../../apt/cache/archives/partial; : >../../apt/status
-    echo 'deb [trusted=yes] https://files.example/deb stable main' >../../apt/etc/sources.list)");
+  prepare(std::string("set -- deb tiny_1.0_all.deb dists/stable/main/binary-amd64") + kRepository);
   serve_files();
   allow_endpoint("GET https://files.example/deb/**");
   start();
-  const std::string apt =
-      R"(apt="apt-get -q -o APT::Sandbox::User=root -o Dir::Etc=$0/apt/etc -o Dir::Etc::parts=/nowhere
-      -o Dir::State::lists=$0/apt/lists -o Dir::State::status=$0/apt/status -o Dir::Cache=$0/apt/cache
-      -o APT::Architecture=amd64 -o Debug::NoLocking=1 -o Acquire::Retries=0"; )";
-  const auto fine = sh(
-      apt +
-      "cd \"$0\"; $apt update; $apt download tiny; cmp tiny_1.0_all.deb www/deb/tiny_1.0_all.deb");
+  const auto fine = sh(std::string(kApt) + R"(source 'https://files.example/deb stable main'
+    $apt update; $apt download tiny; cmp tiny_1.0_all.deb www/deb/tiny_1.0_all.deb)");
   EXPECT_EQ(fine.code, 0) << fine.out << fine.err;
-  const auto refused = sh(apt +
-                          "echo 'deb [trusted=yes] https://files.example/other stable main' "
-                          ">\"$0/apt/etc/sources.list\"; "
-                          "$apt update -o APT::Update::Error-Mode=any");
+  const auto refused = sh(std::string(kApt) + R"(source 'https://files.example/other stable main'
+    $apt update -o APT::Update::Error-Mode=any)");
+  EXPECT_NE(refused.code, 0);
+  EXPECT_THAT(refused.out + refused.err, HasSubstr("403"));
+}
+
+// Of a repository without directories it asks for "/flat/./Packages".
+TEST_F(Clients, AptInstallsFromAFlatRepository) {
+  NEEDS("command -v nginx && command -v apt-get && command -v dpkg-deb");
+  prepare(std::string("set -- flat ./tiny_1.0_all.deb .") + kRepository);
+  serve_files();
+  allow_endpoint("GET https://files.example/flat/**");
+  start();
+  const auto fine = sh(std::string(kApt) + R"(source 'https://files.example/flat ./'
+    $apt update; $apt download tiny; cmp tiny_1.0_all.deb www/flat/tiny_1.0_all.deb)");
+  EXPECT_EQ(fine.code, 0) << fine.out << fine.err;
+  EXPECT_THAT(events_of(EventKind::Http), Each(Field(&Event::reason, policy::Reason::Allowed)));
+  const auto refused = sh(std::string(kApt) + R"(source 'https://files.example ./'
+    $apt update -o APT::Update::Error-Mode=any)");
   EXPECT_NE(refused.code, 0);
   EXPECT_THAT(refused.out + refused.err, HasSubstr("403"));
 }

@@ -5,6 +5,7 @@
 // and the same ones each time: a run that fails, fails again. MVM_FAULT_SEED=N begins at other
 // offsets, so that N = 1, 2, … sample others; MVM_FAULTS=all takes each one.
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -47,7 +48,7 @@ static std::string undecided(World& world) {
 
 static bool has_image(World& world, const std::string& name) {
   for (const api::Image& image : world.client()->images())
-    if (image.name == name) return true;
+    if (std::find(image.names.begin(), image.names.end(), name) != image.names.end()) return true;
   return false;
 }
 
@@ -73,6 +74,34 @@ static void import_tools(World& world) {
 static void have_tools(World& world) {
   remove_tools(world);
   import_tools(world);
+}
+static void import_layout(World& world) {
+  world.client()->import_image({world.folder() + "/layout", "tools"}, {});
+}
+// What a sandbox prints, as builds do it.
+static const std::string kWork = std::string(api::kFlakeKey) + "work";
+static void have_builder(World& world) {
+  remove_tools(world);
+  have_running(world);
+}
+static void capture_tools(World& world) {
+  api::CaptureRequest request;
+  request.sandbox = "web";
+  request.name = "tools";
+  request.key = kWork;
+  request.argv = {"print", world.folder() + "/root.tar"};
+  world.client()->capture_image(request, {});
+}
+static void remove_all(World& world) {
+  remove_tools(world);
+  for (const char* name : {"adopted:latest"})
+    if (has_image(world, name)) world.client()->remove_image(name, true);
+  remove_sandbox(world);
+}
+static void have_captured(World& world) {
+  remove_all(world);
+  have_running(world);
+  capture_tools(world);
 }
 static void remove_kernel(World& world) {
   for (const api::Kernel& kernel : world.client()->kernels())
@@ -106,6 +135,10 @@ static std::vector<Operation> operations() {
       {"import", remove_tools, import_tools, remove_tools},
       {"remove image", have_tools,
        [](World& world) { world.client()->remove_image("tools", false); }, remove_tools},
+      {"import layout", remove_tools, import_layout, remove_tools},
+      {"capture", have_builder, capture_tools, remove_all},
+      {"adopt", have_captured,
+       [](World& world) { world.client()->adopt_image({kWork, "adopted"}); }, remove_all},
       {"import kernel", remove_kernel, import_kernel, remove_kernel},
   };
 }

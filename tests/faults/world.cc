@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "mvm/image/export.h"
 #include "mvm/image/import.h"
 #include "mvm/store/images.h"
 #include "mvm/sys/error.h"
@@ -42,7 +43,12 @@ World::World()
   sys::make_directories(root + "/etc", 0755);
   sys::write_file_atomic(root + "/etc/hostname", as_bytes("x\n"));
   store::Images images(paths_);
-  image::import_image(images, root, store::parse_image_name("base"));
+  const auto base = image::import_image(images, root, store::parse_image_name("base"));
+  // The same as other sources: an OCI layout, and what a sandbox prints.
+  sys::make_directories(folder() + "/layout");
+  image::export_oci_layout(base.image, folder() + "/layout", {});
+  const sys::Fd tar = sys::open_file(folder() + "/root.tar", O_WRONLY | O_CREAT);
+  image::export_tar(base.image, tar.get(), {});
 }
 
 World::~World() {
@@ -177,6 +183,8 @@ std::string World::complaints() {
     for (const std::string& name : sys::list_directory(folder))
       if (name.starts_with(".tmp-") || name.find(".new") != std::string::npos)
         complain("left over: " + folder + "/" + name);
+  for (const std::string& name : sys::list_directory(paths_.data()))
+    if (name.find(".new-") != std::string::npos) complain("left over: " + name);
   for (const api::Image& image : client()->images())
     if (!sys::exists(paths_.images_dir() + "/" + image.digest + "/root.erofs"))
       complain("image " + image.name + " has no bytes");

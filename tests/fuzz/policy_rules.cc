@@ -30,6 +30,9 @@ void check_request(std::string_view method, std::string_view target) {
   request.port = 443;
   request.method = method;
   request.target = target;
+  // What is sent is what was judged, and has nothing left to take out.
+  const std::string sent = canonical_target(target);
+  if (normal_path(sent) != normal_path(target) || canonical_target(sent) != sent) std::abort();
   const auto flag = suggestion(request, decide({}, request));
   if (!flag) return;
   const size_t first = flag->find('\'');

@@ -28,10 +28,20 @@ struct AiCounts {
   bool operator==(const AiCounts&) const = default;
 };
 
+// Of one operation ("chat", "embeddings"; gen_ai.operation.name).
+struct AiOperation {
+  std::string operation;
+  uint64_t reported = 0;  // answers that said what was used
+  uint64_t input_tokens = 0;
+  uint64_t output_tokens = 0;
+  bool operator==(const AiOperation&) const = default;
+};
+
 struct AiSeries {
   std::string provider;
   std::string model;
   AiCounts counts;
+  std::vector<AiOperation> operations;
   bool operator==(const AiSeries&) const = default;
 };
 
@@ -46,12 +56,21 @@ struct AiSpent {
   bool operator==(const AiSpent&) const = default;
 };
 
+// A budget besides the sandbox's.
+struct AiBudgetOf {
+  std::string of;  // a provider, or "run": of each command's run
+  proto::AiBudget budget;
+  AiSpent spent;  // of a provider
+  bool operator==(const AiBudgetOf&) const = default;
+};
+
 struct AiUsage {
   std::string sandbox;
   std::string id;
   std::string on_unknown;
   proto::AiBudget budget;  // that holds now
   AiSpent spent;
+  std::vector<AiBudgetOf> budgets;
   uint64_t under_way = 0;  // requests
   AiCounts counts;         // of all models, since the sandbox was made
   std::vector<AiSeries> models;

@@ -77,7 +77,14 @@ struct VariableName : Text {
 };
 // A class of personal data, a pattern's name, or a word of this program's: up to 32 of [a-z0-9_].
 struct ClassName : Text {
+  ClassName() = default;
   explicit ClassName(std::string_view text);
+};
+
+// A model of an AI provider: up to 80 of [A-Za-z0-9._:/@-].
+struct ModelName : Text {
+  ModelName() = default;
+  explicit ModelName(std::string_view text);
 };
 
 // The path of a request: what follows '?' or '#' is left out, and so are parameters (";…", RFC 3986

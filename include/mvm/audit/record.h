@@ -158,10 +158,31 @@ struct PiiUse {
   uint64_t count = 1;
 };
 
+// What one exchange with an AI provider has used.
+struct AiUse {
+  enum class Told : uint8_t {
+    Reported,  // by the provider
+    Unknown,   // by nobody; the counts are what is known of it at least
+    Nothing    // nothing was used: an error, or something that costs nothing
+  };
+  Told told = Told::Nothing;
+  uint64_t flow = 0;  // 0: it was under way when the sandbox's process ended
+  HostName host;
+  uint16_t port = 0;
+  ClassName provider;
+  ModelName model;
+  uint64_t input = 0;  // tokens, as metering counts them
+  uint64_t output = 0;
+  uint64_t total = 0;
+  uint64_t cached = 0;
+  uint64_t reasoning = 0;
+  uint64_t estimated = 0;  // that the budget was charged besides
+};
+
 using Event =
     std::variant<SandboxCreated, SandboxStarted, SandboxEnded, SandboxRemoved, ImageImported,
                  ImageRemoved, LogExpired, DaemonStarted, PortPublished, PortWithdrawn, ExecStarted,
-                 ExecEnded, Egress, PolicyChanged, QuestionAnswered, SecretUse, PiiUse>;
+                 ExecEnded, Egress, PolicyChanged, QuestionAnswered, SecretUse, PiiUse, AiUse>;
 
 // ---- records of the log itself
 

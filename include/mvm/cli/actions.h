@@ -38,6 +38,7 @@ int remove(Context& context, const Arguments& arguments);
 // ---- in a sandbox ----------------------------------------------------------------------------
 int exec(Context& context, const ExecOptions& options);
 int shell(Context& context, const Arguments& arguments);
+int console(Context& context, const Arguments& arguments);
 int run(Context& context, const RunOptions& options);
 int copy(Context& context, const CopyOptions& options);
 int files(Context& context, const Arguments& arguments);  // the commands `fs ...`
@@ -52,6 +53,7 @@ int image_remove(Context& context, const Arguments& arguments);
 int image_pull(Context& context, const Arguments& arguments);
 int image_tag(Context& context, const Arguments& arguments);
 int image_verify(Context& context, const Arguments& arguments);
+int image_export(Context& context, const Arguments& arguments);
 int image_prune(Context& context, const Arguments& arguments);
 // Pulls what a sandbox is to be made from when it names an image in a registry (a path or a digest)
 // and is not here yet. What is here is used as it is, without asking the registry.

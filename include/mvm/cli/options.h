@@ -70,6 +70,7 @@ struct BuildOptions {
   std::string directory = ".";  // where the flake's own path and mvm.toml are looked for
   std::vector<std::pair<std::string, std::string>> overrides;  // input, folder as it was given
   bool update_lock = false;
+  bool watch = false;
   bool verbose = false;
   bool quiet = false;
   bool json = false;

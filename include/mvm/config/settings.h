@@ -66,6 +66,7 @@ struct Settings {
   std::optional<bool> ai_inject_stream_usage;
   std::vector<std::string> ai_providers;
   std::vector<std::string> ai_prices;
+  std::vector<std::string> ai_budgets;
   std::optional<uint64_t> ai_max_total_tokens;
   std::optional<uint64_t> ai_max_input_tokens;
   std::optional<uint64_t> ai_max_output_tokens;

@@ -50,8 +50,9 @@ struct Event {
   uint64_t received = 0;  // bytes to the guest; of an End
 };
 
-// Called on the loop's thread, in the order of what happened. Must not throw, and must not call the
-// proxy.
-using EventSink = std::function<void(const Event&)>;
+// Called on the loop's thread, in the order of what happened, and before what it tells of does.
+// False: it could not be put on record, and what was to be let through is refused. Must not throw,
+// and must not call the proxy.
+using EventSink = std::function<bool(const Event&)>;
 
 }

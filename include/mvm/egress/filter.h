@@ -64,10 +64,25 @@ class ExchangeFilter {
     static_cast<void>(in), static_cast<void>(last), static_cast<void>(out);
     return {};
   }
-  // The response's head; 1xx ones are passed on unseen, but for 101, which ends what a filter sees.
+  // The fields behind a chunked body or an HTTP/2 stream's, when there are some; after the body's
+  // last piece, whatever was wanted of that. Those that no trailer may be are left out before.
+  virtual FilterVerdict request_trailers(http::Headers& trailers) {
+    static_cast<void>(trailers);
+    return {};
+  }
+  // A 1xx response that is passed on before the real one; not 101.
+  virtual FilterVerdict interim_head(http::ResponseHead& head) {
+    static_cast<void>(head);
+    return {};
+  }
+  // The response's head, or that of a 101, which ends what a filter sees.
   virtual FilterVerdict response_head(http::ResponseHead& head, BodyUse& body) = 0;
   virtual FilterVerdict response_body(ByteView in, bool last, Bytes& out) {
     static_cast<void>(in), static_cast<void>(last), static_cast<void>(out);
+    return {};
+  }
+  virtual FilterVerdict response_trailers(http::Headers& trailers) {
+    static_cast<void>(trailers);
     return {};
   }
   // Once, last. `whole`: request and response passed to their ends; otherwise somebody went away,

@@ -30,6 +30,8 @@ inline constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 // A trailer field that may be passed on: not one that frames, routes, authenticates or describes
 // the message (RFC 9110 §6.5.1).
 bool is_trailer_field(std::string_view name) noexcept;
+// Those of them that may be.
+Headers kept_trailers(const Headers& trailers);
 // Last chunk, trailers and end of a chunked body. Throws as encode() does, and for a field that
 // is_trailer_field() refuses.
 void append_last_chunk(std::string& out, const Headers& trailers);

@@ -61,10 +61,11 @@ struct H2Head {
   std::string method;
   std::string scheme;
   std::string authority;
-  std::string path;      // origin form, or "*"; empty for a plain CONNECT
-  std::string protocol;  // extended CONNECT (RFC 8441), which is not offered: always empty
-  unsigned status = 0;   // a response's
-  Headers headers;       // without pseudo-header fields
+  std::string path;             // origin form, or "*"; empty for a plain CONNECT
+  std::string protocol;         // extended CONNECT (RFC 8441), which is not offered: always empty
+  unsigned status = 0;          // a response's
+  Headers headers;              // without pseudo-header fields
+  bool path_sensitive = false;  // as Header::sensitive
   bool operator==(const H2Head&) const = default;
 };
 

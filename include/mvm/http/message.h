@@ -13,7 +13,9 @@ namespace mvm::http {
 struct Header {
   std::string name;
   std::string value;
-  bool operator==(const Header&) const = default;
+  // Never to be in a table of HPACK's, neither ours nor that of who passes it on (RFC 7541 §7.1.3).
+  bool sensitive = false;
+  bool operator==(const Header& other) const { return name == other.name && value == other.value; }
 };
 using Headers = std::vector<Header>;
 
@@ -38,6 +40,7 @@ struct RequestHead {
   int minor = 1;  // HTTP/1.minor
   Headers headers;
   Framing framing;  // read from the headers by the parser, turned into headers by encode()
+  bool target_sensitive = false;  // as Header::sensitive
   bool operator==(const RequestHead&) const = default;
 };
 

@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "mvm/base/bytes.h"
+#include "mvm/base/error.h"
 #include "mvm/image/tree.h"
 #include "mvm/sys/fd.h"
 
@@ -31,11 +32,17 @@ struct ErofsSummary {
   uint64_t content_bytes = 0;  // sum of file sizes
 };
 
+// File data beyond the writer's bound.
+class TooMuchData : public Error {
+ public:
+  explicit TooMuchData(std::string message) : Error(Kind::Exhausted, std::move(message)) {}
+};
+
 class ErofsWriter {
  public:
   // `output` is an empty regular file open for reading and writing; `scratch` another, for the ends
   // of files. Both are borrowed. File data beyond `max_bytes` (holes that cannot be kept count) is
-  // Error{Exhausted}.
+  // TooMuchData.
   ErofsWriter(int output, int scratch, uint64_t max_bytes);
   ~ErofsWriter();
   ErofsWriter(const ErofsWriter&) = delete;

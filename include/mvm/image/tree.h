@@ -2,11 +2,16 @@
 // A file tree in memory, without file content: what an importer fills and the EROFS writer lays
 // out. Nothing of a source is ever unpacked on the host, so a path in an archive is only ever a
 // position in this tree.
+//
+// Every file costs some 180 bytes here, and there may be millions: what few nodes have is behind a
+// pointer, and names with their entries lie in an arena that is given back as a whole.
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
+#include <memory_resource>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,21 +40,45 @@ inline constexpr uint32_t kHole = 0xffffffff;
 struct Extent {
   enum class Layout : uint8_t { Plain, Inline, Chunked };
   Layout layout = Layout::Plain;
-  uint8_t chunk_bits = 0;        // Chunked: log2 of blocks a chunk
-  uint32_t first_block = 0;      // Plain, Inline: of its whole blocks
-  uint32_t tail_size = 0;        // Inline: bytes after the last whole block
-  uint64_t tail_offset = 0;      // Inline: in the scratch file
-  std::vector<uint32_t> chunks;  // Chunked: first block of each, or kHole
+  uint8_t chunk_bits = 0;    // Chunked: log2 of blocks a chunk
+  uint16_t tail_size = 0;    // Inline: bytes after the last whole block
+  uint32_t first_block = 0;  // Plain, Inline: of its whole blocks
+  uint64_t tail_offset = 0;  // Inline: in the scratch file
+};
+using Chunks = std::vector<uint32_t>;  // Chunked: first block of each, or kHole
+
+// Extended attributes by full name, sorted, only kept ones. Most inodes have none.
+class Xattrs {
+ public:
+  using List = std::vector<std::pair<std::string, Bytes>>;
+  Xattrs() = default;
+  explicit Xattrs(List list)
+      : list_(list.empty() ? nullptr : std::make_unique<List>(std::move(list))) {}
+  Xattrs(const Xattrs& other)
+      : list_(other.list_ ? std::make_unique<List>(*other.list_) : nullptr) {}
+  Xattrs(Xattrs&&) noexcept = default;
+  Xattrs& operator=(const Xattrs& other) { return *this = Xattrs(other); }
+  Xattrs& operator=(Xattrs&&) noexcept = default;
+  ~Xattrs() = default;
+
+  bool empty() const { return !list_; }
+  const List& list() const {
+    static const List kNone;
+    return list_ ? *list_ : kNone;
+  }
+
+ private:
+  std::unique_ptr<List> list_;
 };
 
 // The outside of a file: what stat(2) shows.
 struct Attributes {
-  uint16_t permissions = 0755;  // with set-id and sticky bits
-  uint32_t uid = 0;
-  uint32_t gid = 0;
   int64_t mtime = 0;  // seconds
   uint32_t mtime_nsec = 0;
-  std::vector<std::pair<std::string, Bytes>> xattrs;  // full names, sorted, only kept ones
+  uint32_t uid = 0;
+  uint32_t gid = 0;
+  uint16_t permissions = 0755;  // with set-id and sticky bits
+  Xattrs xattrs;
 };
 
 // A name in a directory, and the layer that put it there: whiteouts hide only what lies below their
@@ -59,16 +88,34 @@ struct Entry {
   uint32_t layer = 0;
 };
 
+// By name, which lies in the tree's arena.
+using Children = std::pmr::map<std::string_view, Entry>;
+
 // One inode. Hard links are several entries with one NodeId.
 struct Node {
-  Type type = Type::Regular;
   Attributes attributes;
+  uint64_t size = 0;      // Regular
+  Extent extent;          // Regular
+  NodeId parent = kRoot;  // Directory
   uint32_t links = 0;
-  uint64_t size = 0;
-  std::string target;                                  // Symlink
-  Extent extent;                                       // Regular
-  std::map<std::string, Entry, std::less<>> children;  // Directory
-  NodeId parent = kRoot;                               // Directory
+  Type type = Type::Regular;
+
+  const std::string& target() const;  // Symlink
+  const Chunks& chunks() const;       // Regular, Chunked
+  const Children& children() const;   // Directory
+  void set_target(std::string_view target);
+  void set_chunks(Chunks chunks);
+
+ private:
+  friend class Tree;
+  // What one of the kinds alone has.
+  struct More {
+    std::string target;
+    Chunks chunks;
+    std::unique_ptr<Children> children;
+  };
+  More& more();
+  std::unique_ptr<More> more_;
 };
 
 // Which extended attributes an image keeps: user.*, security.capability and POSIX ACLs. The rest
@@ -79,6 +126,8 @@ bool keeps_xattr(std::string_view name);
 class Tree {
  public:
   Tree();
+  Tree(const Tree&) = delete;
+  Tree& operator=(const Tree&) = delete;
 
   Node& node(NodeId id) { return nodes_[id]; }
   const Node& node(NodeId id) const { return nodes_[id]; }
@@ -105,11 +154,15 @@ class Tree {
 
   // Bytes that names, targets, attributes and the nodes themselves take, roughly.
   uint64_t metadata_bytes() const { return metadata_bytes_; }
+  // A reader keeps so much besides because of what its source says.
+  void charge(uint64_t bytes) { metadata_bytes_ += bytes; }
 
  private:
   bool hide_lower_below(Entry entry);
+  std::string_view keep(std::string_view name);
 
-  std::deque<Node> nodes_;  // grows without a moment of two copies
+  std::pmr::monotonic_buffer_resource arena_;  // outlives the nodes
+  std::deque<Node> nodes_;                     // grows without a moment of two copies
   uint64_t metadata_bytes_ = 0;
   uint32_t layer_ = 0;
 };

@@ -3,6 +3,7 @@
 // and whoever reads them in order has the same account. Nothing in it is content: counts, the
 // providers' names, and models' names that are bounded in number and length.
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -33,6 +34,14 @@ struct Counts {
   uint64_t estimated = 0;  // tokens that the budget was charged by estimate; in none of the above
   uint64_t cost = 0;       // nanodollars
   uint64_t unpriced = 0;   // answers whose cost is not known
+  // By what was asked for (Operation).
+  struct Part {
+    uint64_t reported = 0;  // answers that said what was used
+    uint64_t input = 0;
+    uint64_t output = 0;
+    bool operator==(const Part&) const = default;
+  };
+  std::array<Part, kOperations> parts{};
 
   bool operator==(const Counts&) const = default;
 };
@@ -56,6 +65,8 @@ enum class RecordKind : uint8_t {
   Refused,  // a request was not let out; with an id, one that had begun
   Reset,    // `spent` is nothing again
   SetBudget,
+  SetProviderBudget,
+  SetRunBudget,
 };
 
 struct Record {
@@ -65,13 +76,14 @@ struct Record {
   Bounds bounds;  // Begin, Bound
   // End
   ResponseReader::Verdict verdict = ResponseReader::Verdict::Nothing;
+  Operation operation = Operation::Other;
   std::string model;
   Usage usage;
   std::optional<uint64_t> cost;  // nanodollars; nothing: not known, or no tokens
   Bounds estimate;               // charged besides `usage`
   uint64_t estimate_cost = 0;
   uint64_t once = 0;  // hash of what must not be counted again; 0: nothing
-  // SetBudget
+  // SetBudget and those like it
   Budget budget;
 
   bool operator==(const Record&) const = default;
@@ -87,7 +99,10 @@ struct Account {
 
   uint64_t next = 1;             // id of the next request
   std::optional<Budget> budget;  // as it was set while the sandbox was there; else the manifest's
+  std::optional<Budget> run_budget;             // likewise, of each command's run
+  std::map<Provider, Budget> provider_budgets;  // likewise
   Spent spent;
+  std::map<Provider, Spent> spent_by;  // of `spent`
   std::map<Series, Counts> series;
   struct Open {
     Provider provider = Provider::OpenAi;
@@ -99,11 +114,10 @@ struct Account {
 
   void apply(const Record& record);
   bool counted_once(uint64_t key) const;
+  // By what name the model of an End is counted: its own, or "other".
+  std::string counted_model(const Record& record) const;
   Counts sum() const;
   bool operator==(const Account&) const = default;
-
- private:
-  Counts& counts_of(Provider provider, const std::string& model);
 };
 
 }

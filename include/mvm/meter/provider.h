@@ -57,6 +57,7 @@ enum class Operation : uint8_t {
   Realtime,  // a WebSocket, whose messages nobody here reads
   Other,     // usage counts where there is some; none is not unknown
 };
+inline constexpr size_t kOperations = 9;
 std::string_view operation_word(Operation operation) noexcept;  // gen_ai.operation.name
 
 struct Call {

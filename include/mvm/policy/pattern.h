@@ -30,10 +30,14 @@ class HostPattern {
 using Path = std::vector<std::string>;
 inline constexpr size_t kMaxPathSegments = 256;
 
-// Nothing when servers and proxies differ on what the path is: dot segments, empty ones, encoded
-// slashes, backslashes, doubly encoded bytes, path parameters (";"), control bytes, no UTF-8. What
-// follows "?" does not belong to the path.
+// Nothing when servers and proxies differ on what the path is: "..", empty segments, encoded
+// slashes, encoded dot segments, backslashes, doubly encoded bytes, path parameters (";"), control
+// bytes, no UTF-8. What follows "?" does not belong to the path. A segment "." is none (RFC 3986
+// §6.2.2.3), provided that the server gets canonical_target(), as there are some that keep it.
 std::optional<Path> normal_path(std::string_view target);
+
+// The target with its "." segments taken out; as it is, where it has no normal path.
+std::string canonical_target(std::string_view target);
 
 // "/v1/models", "/repos/*/issues": "*" is one segment, not an empty one; "/v1/**": "**" at the end
 // is any rest, also none. Segments are compared after decoding, exactly.

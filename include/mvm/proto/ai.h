@@ -39,11 +39,12 @@ struct AiConfig {
   bool reserve = false;
   bool inject_stream_usage = false;
   std::vector<std::string> providers;  // "openai", "llm.example.com:8443"; empty: all known ones
+  std::vector<std::string> budgets;    // "openai max_total_tokens=100000", "run max_requests=50"
   std::vector<std::string> prices;     // "gpt-4o* input=2.50 output=10 cached=1.25"
   bool operator==(const AiConfig&) const = default;
 
   // A budget is none unless somebody counts.
-  bool on() const { return metering || budget.any(); }
+  bool on() const { return metering || budget.any() || !budgets.empty(); }
 
   Bytes encode() const;
   static std::optional<AiConfig> decode(ByteView data);
@@ -55,6 +56,7 @@ inline constexpr std::string_view kSandboxAiBudgetVerb = "sandbox.ai_budget";
 struct AiBudgetRequest {
   std::optional<AiBudget> budget;
   bool reset = false;
+  std::string of;  // whose budget: "" the sandbox's, a provider's word, "run"
   bool operator==(const AiBudgetRequest&) const = default;
 
   Bytes encode() const;

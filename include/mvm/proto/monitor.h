@@ -13,6 +13,7 @@
 
 #include "mvm/base/bytes.h"
 #include "mvm/base/ip.h"
+#include "mvm/proto/frame.h"
 #include "mvm/proto/memory_use.h"
 
 namespace mvm::proto {
@@ -63,6 +64,8 @@ enum class MonitorRequestKind : uint8_t {
   Stats,    // asks for a Stats event
   Stop,     // end at once
   Memory,   // asks for a Memory event; `balloon` sets the balloon's target before
+  Console,  // the console has `terminal`'s size from now on; with a descriptor, a stream socket,
+            // who holds the other end of that sits at it, and nobody else any more
 };
 
 struct MonitorRequest {
@@ -72,6 +75,7 @@ struct MonitorRequest {
   bool announce =
       false;  // of Connect: write "OK <port>\n" to the stream once the guest has accepted
   std::optional<uint64_t> balloon;  // of Memory: bytes
+  TerminalSize terminal;            // of Console; 0x0: as it is
 
   Bytes encode() const;
   static std::optional<MonitorRequest> decode(ByteView data);

@@ -14,8 +14,15 @@
 #include <string_view>
 
 #include "mvm/base/bytes.h"
+#include "mvm/base/error.h"
 
 namespace mvm::state {
+
+// The file is damaged or no database at all.
+class Damaged : public Error {
+ public:
+  explicit Damaged(std::string message) : Error(Kind::Internal, std::move(message)) {}
+};
 
 // How long a write waits for another connection's write before it is Unavailable.
 inline constexpr std::chrono::milliseconds kBusyTimeout{10'000};
@@ -87,6 +94,9 @@ class Database {
   // Runs one or several statements without parameters or rows.
   void exec(std::string_view sql);
   Statement prepare(std::string_view sql);
+
+  // Reads all of the file; throws Damaged.
+  void check();
 
   int64_t last_insert_id() const;
   int64_t changes() const;  // rows that the last INSERT, UPDATE or DELETE touched

@@ -15,6 +15,7 @@
 
 #include "mvm/oci/digest.h"
 #include "mvm/store/paths.h"
+#include "mvm/store/quota.h"
 #include "mvm/sys/fd.h"
 
 namespace mvm::store {
@@ -36,10 +37,13 @@ class PartialBlob {
 
 class Blobs {
  public:
-  explicit Blobs(const Paths& paths) : directory_(paths.blobs_dir()) {}
+  explicit Blobs(const Paths& paths) : paths_(paths), directory_(paths.blobs_dir()) {}
 
   // Keeps prune() away while it lives: a pull needs blobs that no image refers to yet.
   sys::Fd hold() const;
+
+  // Throws Error{Exhausted} when so many bytes do not fit the store's quota.
+  void require_room(uint64_t more) const { Quota(paths_).require(more); }
 
   std::optional<sys::Fd> find(const oci::Digest& digest) const;
   // Nothing while somebody else downloads it; look again with find() a little later.
@@ -56,6 +60,7 @@ class Blobs {
   Freed prune(const std::set<std::string>& keep, bool dry_run = false) const;
 
  private:
+  Paths paths_;
   std::string directory_;
 };
 

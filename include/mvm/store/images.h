@@ -7,7 +7,7 @@
 //   data/images/.tmp-XXXX/               an import under way; locked while its process lives
 //
 // An image appears by one rename of its finished, synced directory, so it exists whole or not at
-// all. Names are rows in state.db: name:tag -> digest.
+// all. Names are rows of an index (images.db) that is made anew from files when it is lost.
 
 #include <cstdint>
 #include <functional>
@@ -114,7 +114,8 @@ class SourceLock {
 // processes, may work at once.
 class Images {
  public:
-  // Opens state.db and brings the image tables up to date. ensure_data() must have run.
+  // Opens the index, and makes it anew where it is missing or no database. ensure_data() must have
+  // run.
   explicit Images(const Paths& paths);
   ~Images();
   Images(Images&&) noexcept;
@@ -136,8 +137,13 @@ class Images {
   std::optional<SourceLock> lock_source(std::string_view source_key);
 
   Staging stage();
+  // What the store's quota leaves for images; nothing when there is none.
+  std::optional<uint64_t> room() const;
+  // Throws Error{Exhausted} with the ways out when `more` bytes do not fit.
+  void require_room(uint64_t more) const;
   // Takes a staged root.erofs into the store under manifest.digest and points `name` at it. Where
-  // an image of that digest is there already, it is kept and the staged copy goes.
+  // an image of that digest is there already, it is kept and the staged copy goes. Error{Exhausted}
+  // when it does not fit the quota.
   Image commit(Staging staging, const Manifest& manifest, const ImageName& name);
   void set_name(const ImageName& name, std::string_view digest);
   // Gives what `ref` names another name; taken from the image that had it.
@@ -157,6 +163,10 @@ class Images {
     uint64_t bytes = 0;  // of disk
   };
   Pruned prune(const InUse& in_use, bool all, bool dry_run = false);
+
+  // Reads all of the index, and makes it anew where it is damaged. Returns whether that, or the
+  // constructor, had to make it for images that were there. For the daemon's start.
+  bool check_index();
 
   // What an interrupted import or removal left; a running import's directory is locked and stays.
   // For the daemon's start. Returns how many went.

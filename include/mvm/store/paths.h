@@ -50,6 +50,9 @@ class Paths {
 
   // data
   std::string state_db() const { return data_ + "/state.db"; }
+  std::string image_index() const { return data_ + "/images.db"; }
+  std::string image_names() const { return data_ + "/images.names"; }
+  std::string image_settings() const { return data_ + "/images.json"; }
   std::string images_dir() const { return data_ + "/images"; }
   std::string blobs_dir() const { return data_ + "/blobs"; }
   std::string registries_file() const { return data_ + "/registries.json"; }

@@ -56,7 +56,8 @@ struct Message {
   Bytes data;
   std::vector<Fd> fds;
 };
-// A read of a stream socket: nothing when there is nothing yet, 0 at its end. Descriptors that came
+// A read of a stream socket that never blocks, whatever the descriptor's flags: nothing when there
+// is nothing yet, 0 at its end. Descriptors that came
 // along replace what `passed` holds; those that it has no room for are closed.
 std::optional<size_t> receive_some(int fd, std::span<std::byte> space, std::vector<Fd>& passed);
 // The next message of a SEQPACKET socket, at most `limit` bytes (a longer one is an error). Empty

@@ -5,7 +5,7 @@ _mvm_offer() {
     images) COMPREPLY=($(compgen -W "$(mvm image ls --quiet 2>/dev/null)" -- "$2"));;
     files) COMPREPLY=($(compgen -f -- "$2"));;
     shells) COMPREPLY=($(compgen -W 'bash zsh fish' -- "$2"));;
-    commands) COMPREPLY=($(compgen -W 'init up run exec shell cp logs ps inspect stats port down rm fs image build builder kernel audit ai metrics secret policy doctor config daemon completion version help' -- "$2"));;
+    commands) COMPREPLY=($(compgen -W 'init up run exec shell console cp logs ps inspect stats port down rm fs image build builder kernel audit ai metrics secret policy doctor config daemon completion version help' -- "$2"));;
   esac
 }
 _mvm() {
@@ -34,7 +34,7 @@ _mvm() {
         COMPREPLY=($(compgen -W 'read write stat ls mkdir mv rm watch' -- "$current")); return
       fi;;
     image) if [[ $COMP_CWORD -eq 2 && $current != -* ]]; then
-        COMPREPLY=($(compgen -W 'import pull ls inspect rm tag verify prune' -- "$current")); return
+        COMPREPLY=($(compgen -W 'import pull ls inspect rm tag verify export prune' -- "$current")); return
       fi;;
     kernel) if [[ $COMP_CWORD -eq 2 && $current != -* ]]; then
         COMPREPLY=($(compgen -W 'import ls rm' -- "$current")); return
@@ -50,15 +50,16 @@ _mvm() {
   case "$previous" in
     --env-file|--file|--flake|--key) _mvm_offer files "$current"; return;;
     --image) _mvm_offer images "$current"; return;;
-    --ai-token-budget|--allow-cidr|--allow-endpoint|--allow-host|--boot-timeout|--count|--cpu-limit|--cpus|--disk-bandwidth|--disk-iops|--disk-size|--env|--flake|--from|--grace|--group-add|--hostname|--idle-timeout|--kernel|--kind|--label|--length|--limit|--lines|--max-cost|--max-input-tokens|--max-output|--max-output-tokens|--max-requests|--max-total-tokens|--mem|--memory|--memory-limit|--metrics-listen|--mode|--name|--network-allow|--network-mode|--network-preset|--offset|--only|--output-limit|--override-input|--package|--pids-limit|--pii|--pii-bypass|--pii-rule|--platform|--port|--profile|--publish|--ref|--remove|--retention|--rlimit|--root|--scope|--secret|--timeout|--ttl|--ulimit|--user|--wall-clock|--watchdog|--workdir) _mvm_offer nothing "$current"; return;;
+    --ai-budget|--ai-token-budget|--allow-cidr|--allow-endpoint|--allow-host|--boot-timeout|--count|--cpu-limit|--cpus|--disk-bandwidth|--disk-iops|--disk-size|--env|--flake|--from|--grace|--group-add|--hostname|--idle-timeout|--kernel|--kind|--label|--length|--limit|--lines|--max-cost|--max-input-tokens|--max-output|--max-output-tokens|--max-requests|--max-total-tokens|--mem|--memory|--memory-limit|--metrics-listen|--mode|--name|--network-allow|--network-mode|--network-preset|--of|--offset|--only|--output-limit|--override-input|--package|--pids-limit|--pii|--pii-bypass|--pii-rule|--platform|--port|--profile|--publish|--ref|--remove|--retention|--rlimit|--root|--scope|--secret|--timeout|--ttl|--ulimit|--user|--wall-clock|--watchdog|--workdir) _mvm_offer nothing "$current"; return;;
     --name) _mvm_offer sandboxes "$current"; return;;
   esac
   case "$command" in
     'init') flags='--image --force --help' offer=nothing;;
-    'up') flags='--file --flake --image --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --network-mode --allow-host --allow-cidr --allow-endpoint --ai-metering --ai-token-budget --pii --pii-rule --pii-bypass --publish --secret --idle-timeout --retention --wall-clock --pids-limit --output-limit --env --env-file --workdir --user --rm --name --quiet --json --help' offer=sandboxes;;
-    'run') flags='--interactive --tty --timeout --max-output --redact --rlimit --memory-limit --pids-limit --cpu-limit --group-add --env --env-file --workdir --user --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --network-mode --allow-host --allow-cidr --allow-endpoint --ai-metering --ai-token-budget --pii --pii-rule --pii-bypass --publish --secret --name --rm --quiet --json --help' offer=images;;
+    'up') flags='--file --flake --image --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --network-mode --allow-host --allow-cidr --allow-endpoint --ai-metering --ai-token-budget --ai-budget --pii --pii-rule --pii-bypass --publish --secret --idle-timeout --retention --wall-clock --pids-limit --output-limit --env --env-file --workdir --user --rm --name --quiet --json --help' offer=sandboxes;;
+    'run') flags='--interactive --tty --timeout --max-output --redact --rlimit --memory-limit --pids-limit --cpu-limit --group-add --env --env-file --workdir --user --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --network-mode --allow-host --allow-cidr --allow-endpoint --ai-metering --ai-token-budget --ai-budget --pii --pii-rule --pii-bypass --publish --secret --name --rm --quiet --json --help' offer=images;;
     'exec') flags='--interactive --tty --timeout --max-output --redact --rlimit --memory-limit --pids-limit --cpu-limit --group-add --detach --env --env-file --workdir --user --name --json --help' offer=sandboxes;;
     'shell') flags='--env --env-file --workdir --user --name --help' offer=sandboxes;;
+    'console') flags='--quiet --name --help' offer=sandboxes;;
     'cp') flags='--parents --follow-link --user --quiet --json --help' offer=files;;
     'logs') flags='--follow --egress --name --help' offer=sandboxes;;
     'ps'|'ls') flags='--all --quiet --label --json --help' offer=nothing;;
@@ -82,8 +83,9 @@ _mvm() {
     'image rm') flags='--force --quiet --help' offer=images;;
     'image tag') flags='--help' offer=images;;
     'image verify') flags='--quiet --help' offer=images;;
+    'image export') flags='--format --compress --force --quiet --help' offer=images;;
     'image prune') flags='--all --dry-run --json --help' offer=nothing;;
-    'build') flags='--flake --package --name --override-input --update-lock --timeout --verbose --quiet --json --help' offer=files;;
+    'build') flags='--flake --package --name --override-input --update-lock --watch --timeout --verbose --quiet --json --help' offer=files;;
     'builder status') flags='--json --help' offer=nothing;;
     'builder shell') flags='--help' offer=nothing;;
     'builder gc') flags='--quiet --help' offer=nothing;;
@@ -97,13 +99,13 @@ _mvm() {
     'audit export') flags='--public-key --help' offer=sandboxes;;
     'audit why') flags='--json --help' offer=nothing;;
     'ai usage') flags='--json --help' offer=sandboxes;;
-    'ai budget') flags='--max-total-tokens --max-input-tokens --max-output-tokens --max-requests --max-cost --json --help' offer=nothing;;
+    'ai budget') flags='--of --max-total-tokens --max-input-tokens --max-output-tokens --max-requests --max-cost --json --help' offer=nothing;;
     'metrics') flags='--otlp --help' offer=nothing;;
     'secret set') flags='--from --quiet --help' offer=nothing;;
     'secret ls') flags='--all --json --help' offer=nothing;;
     'secret rm') flags='--quiet --help' offer=nothing;;
     'secret test') flags='--from --json --help' offer=nothing;;
-    'policy explain') flags='--file --no-network --network-preset --network-mode --allow-host --allow-cidr --allow-endpoint --ai-metering --ai-token-budget --pii --pii-rule --pii-bypass --json --help' offer=nothing;;
+    'policy explain') flags='--file --no-network --network-preset --network-mode --allow-host --allow-cidr --allow-endpoint --ai-metering --ai-token-budget --ai-budget --pii --pii-rule --pii-bypass --json --help' offer=nothing;;
     'policy allow') flags='--quiet --help' offer=sandboxes;;
     'policy deny') flags='--scope --quiet --help' offer=sandboxes;;
     'policy ls'|'policy list') flags='--effective --name --json --help' offer=sandboxes;;

@@ -60,6 +60,9 @@ def test_a_budget_is_crossed_once():
         has(ok("metrics").out,
             'mvm_instance_ai_tokens_total_total{instance="crossing",provider="openai",model="gpt-4o-2024-08-06"} 29')
         has(mvm("ai", "usage").out, "crossing: 29 of 20 tokens")
+        records = [json.loads(line) for line in ok("audit", "show", "--json", "crossing").out.splitlines()]
+        equal([(one["model"], one["usage"], one["total_tokens"]) for one in records if one["kind"] == "ai_usage"],
+              [("gpt-4o-2024-08-06", "reported", 29)])
 
 
 def test_a_budget_is_remembered():

@@ -173,26 +173,35 @@ def internet():
 
 
 @contextlib.contextmanager
-def certified(host, folder, handler=Page):
-    """The same pages over TLS, by a certificate of an authority that this machine, but for now no guest, trusts."""
+def authority(host, folder):
+    """host.pem and host.key in the folder, by an authority that this machine, but for now no guest, trusts."""
     def openssl(*words):
         subprocess.run(["openssl", *words], check=True, capture_output=True, cwd=folder)
     new = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
     openssl("req", "-x509", *new, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=Test authority")
     openssl("req", "-x509", *new, "-keyout", "host.key", "-out", "host.pem", "-subj", "/CN=" + host, "-CA", "ca.pem", "-CAkey", "ca.key",
             "-addext", "subjectAltName=DNS:" + host, "-addext", "basicConstraints=critical,CA:FALSE")
-    server = http.server.ThreadingHTTPServer((PUBLIC, 443), handler)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder + "/host.pem", folder + "/host.key")
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     subprocess.run(["mount", "--bind", folder + "/ca.pem", "/etc/ssl/certs/ca-certificates.crt"], check=True)
     try:
         yield
     finally:
         subprocess.run(["umount", "/etc/ssl/certs/ca-certificates.crt"], check=True)
-        server.shutdown()
-        server.server_close()
+
+
+@contextlib.contextmanager
+def certified(host, folder, handler=Page):
+    """The same pages over TLS."""
+    with authority(host, folder):
+        server = http.server.ThreadingHTTPServer((PUBLIC, 443), handler)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(folder + "/host.pem", folder + "/host.key")
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            server.server_close()
 
 
 FETCH = r"""
@@ -221,6 +230,23 @@ def test_fetches_what_a_rule_names():
             equal(python("web", TRY_CONNECT, PUBLIC, "8080"), "ECONNREFUSED at once")
             shown = json.loads(ok("inspect", "web", "--json").out)["network"]
             equal(shown["allow_hosts"], ["page.example"])
+
+
+FETCH_TLS = r"""
+import ssl, sys, urllib.request
+trust = ssl.create_default_context(cadata=sys.argv[2])
+print(len(urllib.request.urlopen(sys.argv[1], timeout=60, context=trust).read()))
+"""
+
+
+def test_relays_what_no_rule_looks_into():
+    """TLS to a host without routes is the server's own from end to end, byte for byte."""
+    with internet() as names, tempfile.TemporaryDirectory() as folder, certified("page.example", folder):
+        manifest = folder + "/mvm.toml"
+        with open(manifest, "w", encoding="utf-8") as file:
+            file.write(f'[network]\nallow_hosts = ["page.example"]\nresolvers = ["127.0.0.1:{names.port}"]\n')
+        with sandbox("relay", "-f", manifest), open(folder + "/ca.pem", encoding="utf-8") as authority:
+            equal(python("relay", FETCH_TLS, "https://page.example/large", authority.read()), "1000000")
 
 
 def test_inspects_what_a_route_names():

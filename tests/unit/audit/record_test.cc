@@ -102,6 +102,46 @@ TEST(AuditRecord, OfPersonalDataHoldsItsClassAndPlaceAlone) {
   EXPECT_EQ(ClassName("jane@example.com").text(), "invalid");
 }
 
+AiUse use_of(AiUse::Told told) {
+  AiUse use;
+  use.told = told;
+  use.flow = 9;
+  use.host = HostName("api.test");
+  use.port = 443;
+  use.provider = ClassName("openai");
+  use.model = ModelName("gpt-4o:2024/a@b");
+  use.input = 19;
+  use.output = 10;
+  use.total = 29;
+  return use;
+}
+
+TEST(AuditRecord, OfAnExchangeWithAProviderHoldsCountsAlone) {
+  AiUse use = use_of(AiUse::Told::Reported);
+  EXPECT_THAT(line_of(use),
+              HasSubstr(R"("kind":"ai_usage","sandbox_id":"sb-abc","flow":9,"host":"api.test",)"
+                        R"("port":443,"provider":"openai","model":"gpt-4o:2024/a@b",)"
+                        R"("usage":"reported","input_tokens":19,"output_tokens":10,)"
+                        R"("total_tokens":29,"prev")"));
+  use.cached = 4;
+  use.reasoning = 5;
+  use.estimated = 400;
+  use.told = AiUse::Told::Unknown;
+  const std::string unknown = line_of(use);
+  EXPECT_THAT(unknown, HasSubstr(R"("usage":"unknown","input_tokens":19,"output_tokens":10,)"
+                                 R"("total_tokens":29,"cached_tokens":4,"reasoning_tokens":5,)"
+                                 R"("estimated_tokens":400,"prev")"));
+  const auto line = parse(unknown);
+  ASSERT_TRUE(line);
+  EXPECT_EQ(line->number("estimated_tokens"), 400U);
+  const std::string nothing = line_of(use_of(AiUse::Told::Nothing));
+  EXPECT_THAT(nothing, HasSubstr(R"("usage":"none","prev")"));
+  EXPECT_TRUE(parse(nothing));
+  for (const std::string& bad :
+       {std::string("say hello"), std::string("a\nb"), std::string("\"x"), std::string(81, 'a')})
+    EXPECT_EQ(ModelName(bad).text(), "invalid") << bad;
+}
+
 TEST(AuditRecord, IsReadAsItWasWritten) {
   const std::string text = line_of(request());
   const auto line = parse(text);
@@ -138,7 +178,8 @@ TEST(AuditRecord, OfEveryKindIsReadAsItWasWritten) {
       QuestionAnswered{7, policy::Outcome::Allow, true},
       SecretUse{SecretUse::Kind::Used, 9, HostName("api.test"), 443, VariableName("KEY"), 2},
       PiiUse{PiiUse::Kind::Tokenized, 9, HostName("api.test"), 443, ClassName("email"),
-             ClassName("body"), 2}};
+             ClassName("body"), 2},
+      use_of(AiUse::Told::Unknown)};
   ASSERT_EQ(events.size(), std::variant_size_v<Event>);
   for (const Event& event : events) EXPECT_TRUE(parse(line_of(event))) << line_of(event);
   const auto key = key_of('k');
@@ -202,12 +243,19 @@ TEST(AuditRecord, HasNoPlaceForWhatDoesNotBelong) {
     egress.method = Method(text);
     egress.rule = RuleId(text);
     egress.path = Path("/p?" + text);
+    AiUse use = use_of(AiUse::Told::Reported);
+    use.host = HostName(text);
+    use.provider = ClassName(text);
+    use.model = ModelName(text);
     const std::string line = line_of(egress);
     ASSERT_EQ(line.find("S3CR3T"), line.npos) << line;
     ASSERT_TRUE(parse(line)) << line;
     for (const Event& event :
          {Event(SandboxCreated{LogId(text), Name(text), Name(text), DigestText(text)}),
-          Event(ExecStarted{RunId(text)})}) {
+          Event(ExecStarted{RunId(text)}), Event(use),
+          Event(SecretUse{SecretUse::Kind::Used, 1, HostName(text), 443, VariableName(text), 1}),
+          Event(PiiUse{PiiUse::Kind::Denied, 1, HostName(text), 443, ClassName(text),
+                       ClassName(text), 1})}) {
       const std::string other = line_of(event);
       ASSERT_EQ(other.find("S3CR3T"), other.npos) << other;
       ASSERT_TRUE(parse(other));

@@ -31,12 +31,14 @@ class FakeDaemon final : public api::Service {
   api::StartRequest started;
   std::vector<std::string> calls;
   std::vector<api::AiUsage> usage;
+  proto::AiBudgetRequest budget;
 
   std::vector<api::AiUsage> ai_usage() override { return usage; }
   api::AiUsage change_ai_budget(const std::string& name,
                                 const proto::AiBudgetRequest& request) override {
     calls.push_back("ai budget " + name + (request.reset ? " reset" : ""));
-    if (request.budget) usage.at(0).budget = *request.budget;
+    budget = request;
+    if (request.budget && request.of.empty()) usage.at(0).budget = *request.budget;
     if (request.reset) usage.at(0).spent = {};
     return usage.at(0);
   }
@@ -698,7 +700,8 @@ TEST_F(Actions, PolicyExplainAnswersAsTheEnforcerWould) {
   EXPECT_EQ(run({"policy", "explain", "--json", "[::1]:80"}), 1);
   EXPECT_EQ(out,
             "{\"outcome\":\"deny\",\"reason\":\"loopback\",\"rule\":\"\",\"inspect\":false,"
-            "\"audited\":false,\"suggestion\":\"--allow-cidr [::1]:80\"}\n");
+            "\"audited\":false,\"suggestion\":\"--allow-cidr [::1]:80\",\"secrets\":[],"
+            "\"personal_data\":[],\"ai_provider\":\"\"}\n");
   EXPECT_EQ(run({"policy", "explain", "--no-network", "https://example.com"}), 1);
   EXPECT_EQ(out, "deny: the sandbox has no network card\n");
 }
@@ -711,6 +714,30 @@ TEST_F(Actions, PolicyExplainReadsTheManifest) {
   EXPECT_EQ(out, "allow: allowed, by rule 'read'; each request is judged by itself\n");
   EXPECT_EQ(run({"policy", "explain", "PUT", "https://a.example/r/1"}), 1);
   EXPECT_THAT(out, HasSubstr("deny: route_denied, by rule 'forge'"));
+}
+
+TEST_F(Actions, PolicyExplainSaysWhatIsLookedIntoAndWhatFor) {
+  write("mvm.toml",
+        "[network]\nallow_hosts = [\"api.openai.com\", \"b.example\", \"c.example\"]\n"
+        "[network.ai]\nmetering = true\n"
+        "[secrets]\nTOKEN = { hosts = [\"b.example\"] }\n"
+        "[pii]\nmode = \"tokenize\"\nrules = [\"deny credentials at b.example\"]\n"
+        "bypass = [\"c.example\"]\n");
+  EXPECT_EQ(run({"policy", "explain", "https://api.openai.com/v1/x"}), 0);
+  EXPECT_EQ(
+      out,
+      "allow: allowed, by rule 'allow-host api.openai.com'; each request is judged by itself\n"
+      "  its exchanges are looked into for personal data (tokenize), use of AI (openai)\n");
+  EXPECT_EQ(run({"policy", "explain", "https://b.example/"}), 0);
+  EXPECT_THAT(out, HasSubstr("looked into for secrets (TOKEN), personal data (tokenize, deny)\n"));
+  EXPECT_EQ(run({"policy", "explain", "https://c.example/"}), 0);
+  EXPECT_THAT(out, testing::Not(HasSubstr("looked into")));
+  EXPECT_THAT(out, testing::Not(HasSubstr("judged by itself")));
+  EXPECT_EQ(run({"policy", "explain", "--json", "https://b.example/"}), 0);
+  EXPECT_THAT(out, HasSubstr("\"inspect\":true"));
+  EXPECT_THAT(out, HasSubstr("\"secrets\":[\"TOKEN\"],\"personal_data\":[\"tokenize\",\"deny\"]"));
+  EXPECT_EQ(run({"policy", "explain", "https://d.example/"}), 1);
+  EXPECT_THAT(out, testing::Not(HasSubstr("looked into")));
 }
 
 TEST_F(Actions, AiUsageAndBudget) {
@@ -737,6 +764,17 @@ TEST_F(Actions, AiUsageAndBudget) {
   EXPECT_EQ(run({"ai", "budget", "set", "web", "--max-requests", "9", "--max-cost", "2.50"}), 0);
   EXPECT_THAT(out, HasSubstr("29 of 250 tokens"));
   EXPECT_THAT(out, HasSubstr("1 of 9 requests, $0.00 of $2.50"));
+  EXPECT_EQ(run({"ai", "budget", "set", "web", "--of", "openai", "--max-requests", "9"}), 0);
+  EXPECT_EQ(daemon.budget.of, "openai");
+  EXPECT_EQ(daemon.budget.budget->max_requests, 9U);
+  EXPECT_FALSE(daemon.budget.budget->max_total_tokens);
+  EXPECT_THAT(failure({"ai", "budget", "set", "web", "--of", "me", "--max-requests", "9"}),
+              HasSubstr("--of must be a provider, such as openai, or run, not 'me'"));
+  daemon.usage[0].budgets = {{"openai", {.max_total_tokens = 100}, {.total_tokens = 29}},
+                             {"run", {.max_requests = 50, .max_cost = "2"}, {}}};
+  EXPECT_EQ(run({"ai", "usage", "web"}), 0);
+  EXPECT_THAT(out,
+              HasSubstr("\n  openai: 29 of 100 tokens\n  run: at most 50 requests, at most $2\n"));
   EXPECT_EQ(run({"ai", "budget", "set", "web", "--max-total-tokens", "0"}), 0);
   EXPECT_THAT(out, HasSubstr("web: 29 tokens"));
   EXPECT_EQ(run({"ai", "budget", "reset", "web"}), 0);
@@ -747,6 +785,20 @@ TEST_F(Actions, AiUsageAndBudget) {
               HasSubstr("must be dollars"));
   EXPECT_EQ(run({"metrics"}), 0);
   EXPECT_THAT(out, HasSubstr("mvm_up 1"));
+}
+
+TEST_F(Actions, UpTakesBudgetsOfProvidersAndRuns) {
+  EXPECT_EQ(
+      run({"up", "web", "--ai-budget", "openai max_cost=5", "--ai-budget", "run max_requests=50"}),
+      0);
+  EXPECT_EQ(daemon.created.front().network.ai.budgets,
+            (Words{"openai max_cost=5", "run max_requests=50"}));
+  EXPECT_TRUE(daemon.created.front().network.ai.on());
+  for (const char* bad : {"openai", "me max_requests=1", "run max_requests=0", "run requests=1",
+                          "run max_requests=-1", "run max_requests"})
+    EXPECT_THAT(failure({"up", "web", "--ai-budget", bad}), HasSubstr("must be a provider or"));
+  EXPECT_THAT(failure({"up", "web", "--no-network", "--ai-budget", "run max_requests=1"}),
+              HasSubstr("contradict"));
 }
 
 TEST_F(Actions, UpTakesATokenBudget) {

@@ -60,6 +60,15 @@ class AuditCommands : public testing::Test {
     egress.method = audit::Method("POST");
     egress.path = audit::Path("/v1/x?key=1");
     append(*log, egress);
+    audit::AiUse use;
+    use.told = audit::AiUse::Told::Unknown;
+    use.host = audit::HostName("api.openai.com");
+    use.port = 443;
+    use.provider = audit::ClassName("openai");
+    use.model = audit::ModelName("gpt-4o");
+    use.input = use.total = 19;
+    use.estimated = 400;
+    append(*log, use);
     append(*log, audit::ExecEnded{audit::RunId("run-one"), 3, {}, false});
     append(*log, audit::ExecStarted{audit::RunId("run-two")});
     EXPECT_TRUE(log->close());
@@ -104,7 +113,7 @@ TEST_F(AuditCommands, ShowPrintsTheDaemonsLogWithoutAName) {
   EXPECT_EQ(run({"audit", "show", "--kind", "ended", "--json"}), kFine);
   EXPECT_THAT(out_, testing::StartsWith("{\"v\":1,\"seq\":4,"));
   EXPECT_THAT(out_, HasSubstr("\"kind\":\"ended\",\"sandbox_id\":\"sb-web\",\"name\":\"web\","
-                              "\"reason\":\"exited\",\"log_seq\":6,"));
+                              "\"reason\":\"exited\",\"log_seq\":7,"));
 }
 
 TEST_F(AuditCommands, TailPrintsTheLastAndFollowsToTheEnd) {
@@ -117,13 +126,16 @@ TEST_F(AuditCommands, TailPrintsTheLastAndFollowsToTheEnd) {
 TEST_F(AuditCommands, LogsOfEgressPrintTrafficAlone) {
   EXPECT_EQ(run({"logs", "web", "--egress", "-f"}), kFine);
   EXPECT_THAT(out_, HasSubstr("api.example.com"));
-  EXPECT_EQ(std::count(out_.begin(), out_.end(), '\n'), 1);
+  EXPECT_EQ(std::count(out_.begin(), out_.end(), '\n'), 2);
 }
 
 TEST_F(AuditCommands, WhyPrintsWhatHappenedDuringTheRun) {
   EXPECT_EQ(run({"audit", "why", "run-one"}), kFine);
-  EXPECT_EQ(std::count(out_.begin(), out_.end(), '\n'), 3);
+  EXPECT_EQ(std::count(out_.begin(), out_.end(), '\n'), 4);
   EXPECT_THAT(out_, HasSubstr("api.example.com"));
+  EXPECT_THAT(out_,
+              HasSubstr("  ai     unknown  openai gpt-4o, api.openai.com:443  input 19 output 0 "
+                        "total 19 estimated 400\n"));
   EXPECT_EQ(err_, "");
   EXPECT_EQ(run({"audit", "why", "run-two"}), kFine);
   EXPECT_THAT(out_, Not(HasSubstr("api.example.com")));
@@ -134,7 +146,7 @@ TEST_F(AuditCommands, VerifyIsFineWithWhatIsFine) {
   EXPECT_EQ(run({"audit", "verify"}), kFine);
   EXPECT_EQ(out_,
             "daemon: fine, 5 records, 2 signatures\n"
-            "web (sb-web): fine, 6 records, 2 signatures\n");
+            "web (sb-web): fine, 7 records, 2 signatures\n");
 }
 
 TEST_F(AuditCommands, VerifyNamesWhatIsNot) {
@@ -156,7 +168,7 @@ TEST_F(AuditCommands, VerifySeesByTheDaemonsLogThatAnEndIsMissing) {
   EXPECT_THAT(out_, HasSubstr("BAD, truncated"));
   sys::remove_tree(paths_.audit_log("sb-web"));
   EXPECT_EQ(run({"audit", "verify"}), kNotWell);
-  EXPECT_THAT(out_, HasSubstr("BAD, truncated: records 1 to 6 at the end: missing"));
+  EXPECT_THAT(out_, HasSubstr("BAD, truncated: records 1 to 7 at the end: missing"));
 }
 
 TEST_F(AuditCommands, AnExportVerifiesElsewhere) {
@@ -168,7 +180,7 @@ TEST_F(AuditCommands, AnExportVerifiesElsewhere) {
   sys::write_file_atomic(key, as_bytes(out_));
   sys::remove_tree(paths_.audit_dir());
   EXPECT_EQ(run({"audit", "verify", "--file", "web.jsonl", "--key", key}), kFine);
-  EXPECT_EQ(out_, "sb-web: fine, 6 records, 2 signatures\n");
+  EXPECT_EQ(out_, "sb-web: fine, 7 records, 2 signatures\n");
   EXPECT_THROW(run({"audit", "verify"}), Error);  // no key: it cannot be checked
 }
 

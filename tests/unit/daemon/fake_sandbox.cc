@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "mvm/proto/control.h"
+#include "mvm/proto/exec.h"
 #include "mvm/proto/ports.h"
 #include "mvm/proto/sandbox_config.h"
 #include "mvm/proto/secrets.h"
@@ -131,6 +132,16 @@ class FakeSandbox {
         return answer(client, stream, proto::encode_ok());
       }
       answer(client, stream, proto::encode_error({Kind::NotFound, "none"}));
+    } else if (verb == proto::kExecVerb) {
+      // The one command there is: prints a file of the host's.
+      const auto asked = proto::ExecRequest::decode(payload);
+      Bytes out;
+      proto::append_frame(out, proto::kConnectionStream, proto::FrameType::Hello,
+                          proto::Hello{}.encode());
+      proto::append_frame(out, stream, proto::FrameType::Stdout,
+                          sys::read_file(asked->argv.at(1), proto::kMaxPayload));
+      sys::write_all(client.fd.get(), out);
+      answer(client, stream, proto::encode_ok(proto::ExecResult{}.encode()));
     } else if (verb == proto::kSandboxStopVerb && manner_ != "stubborn") {
       const auto asked = proto::StopRequest::decode(payload);
       console("bye\n");

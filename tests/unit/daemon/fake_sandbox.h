@@ -7,6 +7,7 @@
 //   stubborn  does not stop when asked
 //   garbage   answers with what is no frame
 //   quits     becomes ready and powers off by itself
+// To `exec` it answers with the content of the file that the command's second word names.
 // The test program runs itself as `<it> sandbox`.
 
 namespace mvm::daemon {

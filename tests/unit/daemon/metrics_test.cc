@@ -40,7 +40,8 @@ Figures figures() {
                            .output_tokens = 10,
                            .total_tokens = 40,
                            .cached_tokens = 7,
-                           .cost_nanodollars = 1'500'000'000}});
+                           .cost_nanodollars = 1'500'000'000},
+                          {{"chat", 3, 25, 10}, {"embeddings", 1, 5, 0}}});
   out.usage.push_back(usage);
   out.egress.emplace_back("web", proto::EgressCounters{.flows = 9, .sent = 11});
   return out;
@@ -91,13 +92,17 @@ TEST(Metrics, OpenTelemetryHasItsOwnNames) {
   ASSERT_EQ(metrics[0]["name"], "gen_ai.client.token.usage");
   EXPECT_EQ(metrics[0]["unit"], "{token}");
   const auto& points = metrics[0]["histogram"]["dataPoints"];
-  ASSERT_EQ(points.size(), 2U);
-  EXPECT_EQ(points[0]["count"], "4");  // one is unknown, and no zero
-  EXPECT_EQ(points[0]["sum"], 30);
+  ASSERT_EQ(points.size(), 4U);
+  EXPECT_EQ(points[0]["count"], "3");  // one is unknown, and no zero
+  EXPECT_EQ(points[0]["sum"], 25);
+  EXPECT_EQ(points[0]["attributes"][3]["key"], "gen_ai.operation.name");
+  EXPECT_EQ(points[0]["attributes"][3]["value"]["stringValue"], "chat");
+  EXPECT_EQ(points[2]["attributes"][3]["value"]["stringValue"], "embeddings");
+  EXPECT_EQ(points[2]["sum"], 5);
   EXPECT_EQ(points[0]["timeUnixNano"], "42");
   EXPECT_EQ(points[0]["attributes"][0]["key"], "gen_ai.provider.name");
   EXPECT_EQ(points[0]["attributes"][0]["value"]["stringValue"], "openai");
-  EXPECT_EQ(points[1]["attributes"][3]["value"]["stringValue"], "output");
+  EXPECT_EQ(points[1]["attributes"][4]["value"]["stringValue"], "output");
   EXPECT_EQ(metrics[1]["sum"]["dataPoints"][0]["asInt"], "5");
 }
 

@@ -230,6 +230,29 @@ TEST_F(Flows, ResetsWhenTheServerRefuses) {
 }
 
 // The same address serves names that no rule admits.
+// As those of content networks do: each lookup gives other addresses, and each is good.
+TEST_F(Flows, FollowsANameWhoseAddressesChange) {
+  allow_host("app.example.com:7000");
+  start_proxy();
+  for (int last = 61; last < 66; ++last) {
+    const std::string address = "93.184.216." + std::to_string(last);
+    own_address(address);
+    resolver_.clear();
+    resolver_.add("app.example.com", address, 0);
+    serve_python(
+        "import socket\n"
+        "l = socket.create_server(('" +
+            address + "', 7000))\nwhile True:\n  c = l.accept()[0]; c.sendall(b'" + address +
+            "'); c.close()",
+        {ip(address), 7000});
+    EXPECT_EQ(guest({"python3", "-c",
+                     "import socket\nprint(socket.create_connection(('app.example.com', 7000), "
+                     "60).recv(99).decode())"})
+                  .out,
+              address + "\n");
+  }
+}
+
 TEST_F(Flows, PlainHttpIsHeldToItsHostField) {
   resolver_.add("a.hosts.example", kPublic);
   resolver_.add("b.hosts.example", kPublic);

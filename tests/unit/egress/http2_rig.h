@@ -92,7 +92,7 @@ class Client:
     if not data: raise EOFError
     for e in self.c.receive_data(data):
       g = self.got.get(getattr(e, 'stream_id', None))
-      if isinstance(e, h2.events.InformationalResponseReceived): g['interim'].append(dict(e.headers)[b':status'])
+      if isinstance(e, h2.events.InformationalResponseReceived): g['interim'].append(dict(e.headers)[b':status']); g['hint'] = dict(e.headers).get(b'link')
       elif isinstance(e, h2.events.ResponseReceived): g['status'] = int(dict(e.headers)[b':status']); g['headers'] = dict(e.headers)
       elif isinstance(e, h2.events.DataReceived):
         g['body'] += e.data

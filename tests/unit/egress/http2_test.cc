@@ -75,6 +75,14 @@ TEST_F(Http2, RefusesPathsThatServersReadDifferently) {
   EXPECT_THAT(server.exit().out, IsEmpty());
 }
 
+TEST_F(Http2, TakesOutSegmentsThatSayHere) {
+  Program& server = serve_http2();
+  allow_endpoint("GET https://api.example/v1/**");
+  start_proxy();
+  EXPECT_EQ(curl({"--path-as-is", "https://api.example/v1/./a/."}).out, "hello /v1/a/");
+  EXPECT_EQ(server.exit().out, "GET /v1/a/\n");
+}
+
 TEST_F(Http2, RefusesTunnels) {
   Program& server = serve_http2();
   allow_endpoint("* https://api.example/**");

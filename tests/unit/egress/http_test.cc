@@ -161,6 +161,20 @@ TEST_F(Http, RefusesPathsThatServersReadDifferently) {
   EXPECT_THAT(server.exit().out, IsEmpty());
 }
 
+// apt asks so for repositories without directories. The server is asked for what was judged.
+TEST_F(Http, TakesOutSegmentsThatSayHere) {
+  Program& server = serve_http();
+  allow_endpoint("GET http://api.example/v1/**");
+  start_proxy();
+  const auto exit = curl({"--path-as-is", "http://api.example/v1/./a?x=/./", "-w", "\n",
+                          "http://api.example/./admin", "http://api.example/v1/%2e/b"});
+  EXPECT_THAT(exit.out,
+              AllOf(HasSubstr("hello /v1/a?x=/./\n"), HasSubstr("GET http://api.example:80/admin"),
+                    HasSubstr("ambiguous_path")));
+  ASSERT_TRUE(eventually([&] { return !server.exit().out.empty(); }));
+  EXPECT_EQ(server.exit().out, "GET /v1/a?x=/./ HTTP/1.1\n");
+}
+
 TEST_F(Http, CarriesBodiesOfAnySize) {
   serve_https();
   allow_endpoint("POST https://api.example/sum");

@@ -189,8 +189,11 @@ void EgressTest::start_proxy() {
   network.dns_udp = network_.dns_udp.duplicate();
   network.pins = network_.pins.duplicate();
   network.refused = network_.refused.duplicate();
-  proxy_ = std::make_unique<Proxy>(loop_, std::move(network), settings_,
-                                   [this](const Event& event) { events_.push_back(event); });
+  proxy_ =
+      std::make_unique<Proxy>(loop_, std::move(network), settings_, [this](const Event& event) {
+        events_.push_back(event);
+        return recordable_;
+      });
 }
 
 void EgressTest::move_frames(int from, int to) {

@@ -109,6 +109,7 @@ class EgressTest : public ::testing::Test {
   TestResolver resolver_{loop_};
   Settings settings_;
   std::vector<Event> events_;
+  bool recordable_ = true;  // what the sink answers
   std::unique_ptr<Proxy> proxy_;
 
  private:

@@ -125,6 +125,42 @@ TEST_F(SecretFilterTest, UsesNothingThatCannotBeRecorded) {
   EXPECT_EQ(refusal->answer.status, 503U);
 }
 
+TEST_F(SecretFilterTest, TrailersAreLookedIntoAsFieldsOfTheHead) {
+  start("other.test");
+  ASSERT_FALSE(head(kForm, true));
+  http::Headers trailers{{"X-Api-Key", other()}, {"X-Sum", "7"}};
+  ASSERT_FALSE(filter_->request_trailers(trailers));
+  EXPECT_EQ(trailers[0].value, kOther);
+  EXPECT_TRUE(trailers[0].sensitive);
+  EXPECT_FALSE(trailers[1].sensitive);
+  trailers = {{"X-Note", "it is " + std::string(kKey)}};
+  const auto leak = filter_->request_trailers(trailers);
+  ASSERT_TRUE(leak);
+  EXPECT_EQ(leak->reason, Reason::SecretLeak);
+  trailers = {{"X-Api-Key", key()}};
+  const auto misuse = filter_->request_trailers(trailers);
+  ASSERT_TRUE(misuse);
+  EXPECT_EQ(misuse->reason, Reason::SecretMisuse);
+  EXPECT_THAT(notices_, ElementsAre("used OTHER other.test 1", "leaked KEY other.test 1",
+                                    "misused KEY other.test 1"));
+}
+
+TEST_F(SecretFilterTest, MasksValuesInTrailersAndInterimAnswers) {
+  start();
+  ASSERT_FALSE(head());
+  http::ResponseHead hint{103, "Early Hints", 1, {{"Link", "</" + std::string(kOther) + ">"}}, {}};
+  EXPECT_FALSE(filter_->interim_head(hint));
+  EXPECT_EQ(hint.headers[0].value, "</" + other() + ">");
+  ASSERT_FALSE(answer_head());
+  answer("text");
+  http::Headers trailers{{"X-Behind", std::string(kOther)}};
+  EXPECT_FALSE(filter_->response_trailers(trailers));
+  EXPECT_EQ(trailers[0].value, other());
+  recordable_ = false;
+  trailers = {{"X-Behind", std::string(kOther)}};
+  EXPECT_TRUE(filter_->response_trailers(trailers));
+}
+
 TEST_F(SecretFilterTest, RefusesAMisuseAndTellsWhy) {
   start();
   request_.headers.push_back({"Authorization", "Bearer " + other()});

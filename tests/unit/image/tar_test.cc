@@ -302,7 +302,7 @@ TEST_F(TarImport, TooManyEntriesAreRefused) {
             Kind::Exhausted);
   EXPECT_EQ(refusal(TarBuilder().file("a/b/c/d", ""), few).kind(), Kind::Exhausted);
   ImportOptions narrow;
-  narrow.limits.metadata = 2000;
+  narrow.limits.metadata = 1000;
   EXPECT_EQ(refusal(TarBuilder()
                         .symlink("a", std::string(100, 't'))
                         .file("b", "")

@@ -35,9 +35,10 @@ Ledger ledger(Terms terms, Kept& kept, Account account = {}) {
 }
 
 // Lets one out and charges it; what it was refused for, or "".
-std::string spend(Ledger& budget, const ResponseReader::Result& result, Bounds bounds = {}) {
+std::string spend(Ledger& budget, const ResponseReader::Result& result, Bounds bounds = {},
+                  Provider provider = Provider::OpenAi) {
   uint64_t id = 0;
-  if (const auto denial = budget.admit(Provider::OpenAi, bounds, id)) return denial->budget;
+  if (const auto denial = budget.admit(provider, bounds, id)) return denial->budget;
   if (const auto denial = budget.bound(id, bounds)) return denial->budget;
   budget.settle(id, result);
   return "";
@@ -293,6 +294,106 @@ TEST(Ledger, WhatWasUnderWayAtACrashIsUnknown) {
   EXPECT_EQ(after.account().spent.total, 46U);
   EXPECT_EQ(after.account().sum().unknown, 1U);
   EXPECT_EQ(after.account().sum().requests, 1U);
+  ASSERT_EQ(after.left_over().size(), 1U);
+  EXPECT_EQ(after.left_over()[0].verdict, Verdict::Unknown);
+  EXPECT_EQ(after.left_over()[0].estimate, (Bounds{12, 34}));
+}
+
+TEST(Ledger, AProvidersBudgetIsBesideTheSandboxs) {
+  Kept kept;
+  Ledger budget = ledger({.budget = {.total_tokens = 500},
+                          .provider_budgets = {{Provider::OpenAi, {.total_tokens = 50}}}},
+                         kept);
+  EXPECT_EQ(spend(budget, used(40, 20)), "");
+  uint64_t id = 0;
+  const auto denial = budget.admit(Provider::OpenAi, {}, id);
+  ASSERT_TRUE(denial);
+  EXPECT_EQ(denial->of, "openai");
+  EXPECT_EQ(denial->budget, "max_total_tokens");
+  EXPECT_EQ(
+      denial->message,
+      "the sandbox's AI budget for openai is used up: max_total_tokens is 50, and 60 is used");
+  EXPECT_EQ(spend(budget, used(400, 40), {}, Provider::Cohere), "");
+  const auto whole = budget.admit(Provider::Cohere, {}, id);
+  ASSERT_TRUE(whole);
+  EXPECT_EQ(whole->of, "");
+  EXPECT_TRUE(budget.must_know(Provider::Cohere));
+  budget.set_budget({});
+  EXPECT_FALSE(budget.must_know(Provider::Cohere));
+  EXPECT_TRUE(budget.must_know(Provider::OpenAi));
+  budget.set_provider_budget(Provider::OpenAi, {.total_tokens = 61});
+  EXPECT_EQ(spend(budget, used(1, 0)), "");
+  EXPECT_EQ(spend(budget, used(1, 0)), "max_total_tokens");
+  budget.reset();
+  EXPECT_EQ(spend(budget, used(1, 0)), "");
+}
+
+// A request is of every run that is under way when it begins, and of no later one.
+TEST(Ledger, ARunsBudgetIsOfTheRequestsThatBeginInIt) {
+  Kept kept;
+  Ledger budget = ledger({.run_budget = {.total_tokens = 50, .requests = 3}}, kept);
+  EXPECT_EQ(spend(budget, used(400, 20)), "");  // no command runs
+  budget.run_began("run-a");
+  uint64_t early = 0;
+  ASSERT_FALSE(budget.admit(Provider::OpenAi, {}, early));
+  budget.run_began("run-b");
+  budget.settle(early, used(30, 25));  // run-a's alone
+  uint64_t id = 0;
+  const auto denial = budget.admit(Provider::OpenAi, {}, id);
+  ASSERT_TRUE(denial);
+  EXPECT_EQ(denial->of, "run");
+  EXPECT_EQ(denial->used, 55U);
+  budget.run_ended("run-a");
+  EXPECT_EQ(spend(budget, used(1, 1)), "");
+  EXPECT_EQ(spend(budget, used(1, 1)), "");
+  EXPECT_EQ(spend(budget, used(1, 1)), "");
+  EXPECT_EQ(spend(budget, used(1, 1)), "max_requests");
+  budget.run_ended("run-b");
+  EXPECT_EQ(spend(budget, used(400, 20)), "");
+  EXPECT_TRUE(budget.set_run_budget({.requests = 1}));
+  budget.run_began("run-c");
+  EXPECT_EQ(spend(budget, used(1, 1)), "");
+  EXPECT_EQ(spend(budget, used(1, 1)), "max_requests");
+  budget.reset();
+  EXPECT_EQ(spend(budget, used(1, 1)), "");
+}
+
+TEST(Ledger, ReservationIsWithinEachBudget) {
+  Kept kept;
+  Ledger budget = ledger(
+      {.provider_budgets = {{Provider::OpenAi, {.total_tokens = 100}}}, .reserve = true}, kept);
+  uint64_t first = 0;
+  uint64_t other = 0;
+  uint64_t second = 0;
+  ASSERT_FALSE(budget.admit(Provider::OpenAi, {}, first));
+  ASSERT_FALSE(budget.bound(first, {10, 50}));
+  ASSERT_FALSE(budget.admit(Provider::Cohere, {}, other));
+  ASSERT_FALSE(budget.bound(other, {1000, 5000}));
+  ASSERT_FALSE(budget.admit(Provider::OpenAi, {}, second));
+  const auto denial = budget.bound(second, {10, 50});
+  ASSERT_TRUE(denial);
+  EXPECT_EQ(denial->of, "openai");
+  EXPECT_TRUE(denial->reserved);
+  EXPECT_EQ(budget.account().spent_by.at(Provider::OpenAi).requests, 1U);
+  budget.settle(first, used(10, 10));
+  ASSERT_FALSE(budget.admit(Provider::OpenAi, {}, second));
+  EXPECT_FALSE(budget.bound(second, {10, 50}));
+}
+
+TEST(Ledger, CountsByOperation) {
+  Kept kept;
+  Ledger budget = ledger({}, kept);
+  uint64_t id = 0;
+  ASSERT_FALSE(budget.admit(Provider::OpenAi, {}, id));
+  budget.settle(id, used(7, 0), 0, Operation::Embeddings);
+  ASSERT_FALSE(budget.admit(Provider::OpenAi, {}, id));
+  budget.settle(id, {Verdict::Unknown, {.input = 3, .total = 3}, "m", false}, 0, Operation::Chat);
+  const Counts& counts = budget.account().series.at({Provider::OpenAi, "m"});
+  const auto part = [&](Operation operation) {
+    return counts.parts.at(static_cast<size_t>(operation));
+  };
+  EXPECT_EQ(part(Operation::Embeddings), (Counts::Part{1, 7, 0}));
+  EXPECT_EQ(part(Operation::Chat), (Counts::Part{0, 3, 0}));
 }
 
 // ---- the journal
@@ -316,8 +417,10 @@ std::vector<Record> some_records(Account& account) {
   spend(budget, {Verdict::Unknown, {.input = 3, .total = 3}, "x", false}, {10, 20});
   budget.set_budget({.input_tokens = 900, .cost = 12'000'000});
   uint64_t id = 0;
+  budget.set_run_budget({.requests = 4});
+  budget.set_provider_budget(Provider::Gemini, {.output_tokens = 5});
   budget.admit(Provider::Gemini, {1, 2}, id);
-  budget.settle(id, used(1, 1), 77);
+  budget.settle(id, used(1, 1), 77, Operation::GenerateContent);
   budget.admit(Provider::Cohere, {1, 2}, id);
   spend(budget, {});
   account = budget.account();
@@ -356,6 +459,34 @@ TEST(Journal, CutAnywhereItIsTheAccountBeforeTheCut) {
     EXPECT_EQ(read->good, good) << cut;
     EXPECT_EQ(read->torn, good != cut) << cut;
   }
+}
+
+// As it was written before there were operations and budgets of providers: one model with two
+// requests, one of them unknown, and one more that ends.
+TEST(Journal, ReadsTheFormerForm) {
+  const auto byte = [](char c) { return static_cast<uint8_t>(c <= '9' ? c - '0' : c - 'a' + 10); };
+  constexpr std::string_view kFormer =
+      "6d766d616920310a07010000800400000000000000000000000000000000000000000000000000000000000000"
+      "000000000000000000000000000000000000000000001d0000000000000013000000000000000a000000000000"
+      "0003000000000000000000000000000000010000000000000002000000000000000100000002016d0200000000"
+      "0000000100000000000000000000000000000013000000000000000a000000000000001d000000000000000000"
+      "000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000"
+      "000000000000000000020000000000000001000000030000000000000002090000000000000009000000000000"
+      "0000000000120a1803760000000203000000000000000200016d05000000000000000200000000000000070000"
+      "000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000"
+      "00000000000000000000000000000000000000000000000000000000000000000000000000000000001e7d81e1";
+  Bytes data;
+  for (size_t i = 0; i < kFormer.size(); i += 2)
+    data.push_back(static_cast<std::byte>(byte(kFormer[i]) << 4 | byte(kFormer[i + 1])));
+  const auto read = read_journal(data);
+  ASSERT_TRUE(read);
+  EXPECT_FALSE(read->torn);
+  EXPECT_EQ(read->account.next, 4U);
+  EXPECT_EQ(read->account.spent.total, 36U);
+  const Counts& counts = read->account.series.at({Provider::Anthropic, "m"});
+  EXPECT_EQ(counts.requests, 3U);
+  EXPECT_EQ(counts.input, 24U);
+  EXPECT_EQ(counts.parts.back(), (Counts::Part{2, 24, 12}));
 }
 
 TEST(Journal, RefusesWhatIsNone) {

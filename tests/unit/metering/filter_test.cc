@@ -88,7 +88,10 @@ class Metering : public egress::EgressTest {
     const std::vector<std::string> words{"openai"};
     const meter::Catalogue catalogue(words);
     settings_.policy.inspect = inspections(catalogue);
-    settings_.filters.push_back(std::make_shared<MeterSource>(catalogue, inject, *ledger_));
+    settings_.filters.push_back(std::make_shared<MeterSource>(
+        catalogue, inject, *ledger_,
+        MeterSource::Watcher{[this](const UsageNotice& notice) { notices_.push_back(notice); },
+                             [this](std::string_view model) { return model == withheld_; }}));
     start_proxy();
     authority_ = file("authority.pem", proxy_->authority_pem());
   }
@@ -120,6 +123,8 @@ class Metering : public egress::EgressTest {
   }
 
   std::optional<meter::Ledger> ledger_;
+  std::vector<UsageNotice> notices_;
+  std::string withheld_;
   std::string authority_;
 };
 
@@ -163,6 +168,60 @@ TEST_F(Metering, TheAnswerThatCrossesPassesAndTheNextRequestIsRefused) {
   const auto models = guest({"curl", "-sS", "--cacert", authority_,
                              "https://api.openai.com/v1/models?file=openai-error.json"});
   EXPECT_THAT(models.out, HasSubstr("Rate limit"));
+}
+
+TEST_F(Metering, ARunsBudgetRefusesWhileTheRunLasts) {
+  start({.run_budget = {.requests = 1}});
+  ledger_->run_began("run-one");
+  EXPECT_THAT(post("file=openai-chat.json"), HasSubstr("HTTP/1.1 200"));
+  ASSERT_TRUE(settled());
+  EXPECT_THAT(post("file=openai-chat.json"),
+              AllOf(HasSubstr("HTTP/1.1 429"), HasSubstr("\"of\":\"run\""),
+                    HasSubstr("\"budget\":\"max_requests\"")));
+  EXPECT_EQ(events_of(egress::EventKind::Http).back().rule, "ai.budgets.run.max_requests");
+  ledger_->run_ended("run-one");
+  EXPECT_THAT(post("file=openai-chat.json"), HasSubstr("HTTP/1.1 200"));
+}
+
+TEST_F(Metering, TellsOfEachExchangeOnce) {
+  start({.on_unknown = meter::OnUnknown::Estimate});
+  post("file=openai-chat.json");
+  post("file=openai-chat-no-usage.sse&type=text/event-stream",
+       R"({"model":"made-up-by-the-guest","stream":true,"max_tokens":400})");
+  post("file=openai-error.json&status=429");
+  ASSERT_TRUE(settled());
+  using Verdict = meter::ResponseReader::Verdict;
+  ASSERT_EQ(notices_.size(), 3U);
+  for (const UsageNotice& notice : notices_) {
+    EXPECT_EQ(notice.host, kHost);
+    EXPECT_EQ(notice.port, 443);
+    EXPECT_NE(notice.flow, 0U);
+    EXPECT_EQ(notice.used.provider, meter::Provider::OpenAi);
+  }
+  EXPECT_EQ(notices_[0].used.verdict, Verdict::Reported);
+  EXPECT_EQ(notices_[0].used.usage.total, 29U);
+  EXPECT_EQ(notices_[1].used.verdict, Verdict::Unknown);
+  EXPECT_EQ(notices_[1].used.model, "other");
+  EXPECT_GT(notices_[1].used.estimate.output, 0U);
+  EXPECT_EQ(notices_[2].used.verdict, Verdict::Nothing);
+  EXPECT_EQ(notices_[2].used.usage, meter::Usage{});
+}
+
+TEST_F(Metering, ANameThatIsWithheldIsOtherWhereverItWouldBeShown) {
+  start({});
+  post("file=openai-chat.json");
+  ASSERT_TRUE(settled());
+  ASSERT_EQ(notices_.size(), 1U);
+  withheld_ = notices_[0].used.model;
+  ASSERT_NE(withheld_, "other");
+  const auto series = ledger_->account().series;
+  post("file=openai-chat.json");
+  ASSERT_TRUE(settled());
+  ASSERT_EQ(notices_.size(), 2U);
+  EXPECT_EQ(notices_[1].used.model, "other");
+  EXPECT_EQ(ledger_->account().series.at({meter::Provider::OpenAi, withheld_}),
+            series.at({meter::Provider::OpenAi, withheld_}));
+  EXPECT_EQ(ledger_->account().series.at({meter::Provider::OpenAi, "other"}).total, 29U);
 }
 
 TEST_F(Metering, AStreamWithoutUsageIsUnknownAndStopsALoopUnderEstimate) {

@@ -69,6 +69,24 @@ TEST(Compile, AnEndpointLeavesWhatItDoesNotNameToTheRulesBehind) {
   EXPECT_EQ(decide(policy, ask("example.com", 443, "GET", "/b")).rule, "allow-host example.com");
 }
 
+TEST(Compile, TakesManyRulesThatRepeatAndOverlap) {
+  proto::NetworkConfig config;
+  config.allow_hosts = {"api.example.com", "*.example.com", "api.example.com", "API.example.com."};
+  while (config.allow_hosts.size() < proto::kMaxNetworkRules)
+    config.allow_hosts.push_back("host" + std::to_string(config.allow_hosts.size()) +
+                                 ".example.org");
+  const Policy policy = compile(config);
+  EXPECT_EQ(decide(policy, ask("api.example.com", 443, "GET", "/")).outcome, Outcome::Allow);
+  EXPECT_EQ(decide(policy, ask("www.example.com", 443, "GET", "/")).rule,
+            "allow-host *.example.com");
+  EXPECT_EQ(decide(policy, ask("host1023.example.org", 443, "GET", "/")).outcome, Outcome::Allow);
+  EXPECT_EQ(decide(policy, ask("host1024.example.org", 443, "GET", "/")).outcome, Outcome::Deny);
+  for (const char* none : {"", "*", "*.", ".", ".example.com"}) {
+    config.allow_hosts = {"api.example.com", none};
+    EXPECT_THAT(complaint(config), HasSubstr("is not a host such as")) << none;
+  }
+}
+
 TEST(Compile, SaysWhichWordIsWrongAndWhatIsRight) {
   proto::NetworkConfig config;
   config.allow_hosts = {"10.0.0.1"};

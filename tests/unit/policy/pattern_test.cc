@@ -1,5 +1,7 @@
 #include "mvm/policy/pattern.h"
 
+#include <array>
+
 #include <gtest/gtest.h>
 
 namespace mvm::policy {
@@ -42,13 +44,66 @@ TEST(NormalPath, ReadsWhatEveryServerReadsAlike) {
   EXPECT_EQ(normal_path("/%C3%A4"), Path{"\xc3\xa4"});
 }
 
+TEST(NormalPath, TakesASegmentThatSaysHereForNone) {
+  const std::vector<std::array<const char*, 2>> canonical{
+      {"/dir/./Packages", "/dir/Packages"},
+      {"/./x", "/x"},
+      {"/.", "/"},
+      {"/./.", "/"},
+      {"/a/.", "/a/"},
+      {"/a/./", "/a/"},
+      {"/a/././b?x=/./y", "/a/b?x=/./y"},
+      {"/%61/./b%20c", "/%61/b%20c"},
+      {"/.a/b./...", "/.a/b./..."},
+      {"/a?x=/.", "/a?x=/."},
+  };
+  for (const auto& [target, sent] : canonical) {
+    EXPECT_EQ(canonical_target(target), sent);
+    EXPECT_TRUE(normal_path(target)) << target;
+    EXPECT_EQ(normal_path(target), normal_path(sent)) << target;
+  }
+  // What is read two ways stays so, and stays as it is.
+  for (const char* target : {"/a/%2e/b", "/a/%2E", "/.//", "/.//a", "/a//.", "/./..", "/a/./../b",
+                             "/a/./%2e%2e/b", "/a/.;/b", "/a/.\\b", "*", ""}) {
+    EXPECT_FALSE(normal_path(target)) << target;
+    EXPECT_EQ(canonical_target(target), target);
+  }
+  std::string many;
+  for (size_t i = 0; i < kMaxPathSegments; ++i) many += "/./a";
+  EXPECT_TRUE(normal_path(many));
+  EXPECT_FALSE(normal_path(many + "/./a"));
+}
+
 TEST(NormalPath, RefusesWhatTheyDifferOn) {
-  for (const char* target :
-       {"",       "a",     "*",       "//",           "//a",           "/a//b",
-        "/.",     "/..",   "/a/../b", "/a/%2e%2e/b",  "/a/.%2E",       "/a%2fb",
-        "/a%2Fb", "/a\\b", "/a%5cb",  "/%252e%252e/", "/a;x=1/b",      "/..;/b",
-        "/a%3bx", "/%",    "/%4",     "/%zz",         "/a%00",         "/a%0a",
-        "/a%7f",  "/a#b",  "/%c0%ae", "/%ed%a0%80",   "/%f5%80%80%80", "/%e4"})
+  for (const char* target : {"",
+                             "a",
+                             "*",
+                             "//",
+                             "//a",
+                             "/a//b",
+                             "/..",
+                             "/a/../b",
+                             "/a/%2e%2e/b",
+                             "/a/.%2E",
+                             "/a%2fb",
+                             "/a%2Fb",
+                             "/a\\b",
+                             "/a%5cb",
+                             "/%252e%252e/",
+                             "/a;x=1/b",
+                             "/..;/b",
+                             "/a%3bx",
+                             "/%",
+                             "/%4",
+                             "/%zz",
+                             "/a%00",
+                             "/a%0a",
+                             "/a%7f",
+                             "/a#b",
+                             "/%c0%ae",
+                             "/%ed%a0%80",
+                             "/%f5%80%80%80",
+                             "/%e4"})
     EXPECT_FALSE(normal_path(target)) << target;
   std::string deep;
   for (size_t i = 0; i <= kMaxPathSegments; ++i) deep += "/a";
@@ -77,7 +132,8 @@ TEST(PathPattern, MatchesSegmentBySegment) {
 }
 
 TEST(PathPattern, RefusesStarsThatWouldNotMeanWhatTheySeemTo) {
-  for (const char* text : {"", "v1", "/a*", "/**/b", "/a/***", "/x?y", "/x#y", "/a/../b", "//**"})
+  for (const char* text : {"", "v1", "/a*", "/**/b", "/a/***", "/x?y", "/x#y", "/a/../b", "//**",
+                           "/./a", "/a/.", "/a/./*", "/./**"})
     EXPECT_FALSE(PathPattern::parse(text)) << text;
 }
 

@@ -15,6 +15,7 @@ AiConfig full() {
   config.on_unknown = "refuse";
   config.reserve = config.inject_stream_usage = true;
   config.providers = {"openai", "llm.example:8443"};
+  config.budgets = {"openai max_requests=5", "run max_total_tokens=7"};
   config.prices = {"gpt-4o* input=2.50 output=10"};
   return config;
 }
@@ -26,7 +27,7 @@ TEST(AiConfig, IsTheSameAfterTheWay) {
   network.ai = full();
   EXPECT_EQ(NetworkConfig::decode(network.encode()), network);
   for (const bool reset : {false, true}) {
-    const AiBudgetRequest request{full().budget, reset};
+    const AiBudgetRequest request{full().budget, reset, reset ? "" : "openai"};
     EXPECT_EQ(AiBudgetRequest::decode(request.encode()), request);
   }
   EXPECT_EQ(AiBudgetRequest::decode(AiBudgetRequest{std::nullopt, true}.encode()),

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "mvm/proto/console.h"
 #include "mvm/proto/monitor.h"
 #include "mvm/proto/sandbox_config.h"
 
@@ -132,6 +133,17 @@ TEST(MemoryRequest, SurvivesARoundTrip) {
   monitor.balloon = 7;
   ASSERT_TRUE(MonitorRequest::decode(monitor.encode()));
   EXPECT_EQ(MonitorRequest::decode(monitor.encode())->balloon, 7U);
+}
+
+TEST(MonitorRequest, CarriesTheSizeOfATerminal) {
+  MonitorRequest request;
+  request.kind = MonitorRequestKind::Console;
+  request.terminal = {50, 132};
+  ASSERT_TRUE(MonitorRequest::decode(request.encode()));
+  EXPECT_EQ(MonitorRequest::decode(request.encode())->kind, MonitorRequestKind::Console);
+  EXPECT_EQ(MonitorRequest::decode(request.encode())->terminal, request.terminal);
+  EXPECT_EQ(ConsoleRequest::decode(ConsoleRequest{{50, 132}}.encode()),
+            (ConsoleRequest{{50, 132}}));
 }
 
 TEST(MonitorRequest, RefusesAnUnknownKind) {

@@ -112,6 +112,24 @@ TEST_F(Registry, LayersThatAreHereAreNotDownloadedAgain) {
   EXPECT_TRUE(pull(registry).existed);
 }
 
+TEST_F(Registry, AsksForRoomBeforeAnythingIsDownloaded) {
+  OciBuilder image;
+  std::string noise;
+  for (uint32_t i = 0, x = 1; i < 300'000; ++i, x = x * 1'664'525 + 1'013'904'223)
+    noise += static_cast<char>(x >> 24U);
+  image.layer(TarBuilder().file("f", noise));
+  serve(image);
+  const FakeRegistry registry([&](const auto& request) { return answer(request); });
+  sys::write_file_atomic(paths_.image_settings(), as_bytes(R"({"quota": "100K"})"));
+  const Error error = error_of([&] { pull(registry); });
+  EXPECT_EQ(error.kind(), Kind::Exhausted);
+  EXPECT_THAT(error.message(), HasSubstr("quota of 100"));
+  EXPECT_EQ(registry.asked_for(image.layers()[0]["digest"].get<std::string>()), 0U);
+  EXPECT_TRUE(sys::list_directory(paths_.blobs_dir()).empty());
+  sys::write_file_atomic(paths_.image_settings(), as_bytes(R"({"quota": "10M"})"));
+  EXPECT_FALSE(pull(registry).existed);
+}
+
 TEST_F(Registry, DigestPinsWhatIsPulled) {
   OciBuilder image;
   image.layer(TarBuilder().file("f", "x"));

@@ -1,6 +1,8 @@
 // Against what others have built: Debian's umoci and skopeo make and convert images, its
 // docker-registry serves them (package group "oci"). Nothing here needs root.
 
+#include <cstdlib>
+
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -192,7 +194,9 @@ TEST_F(RealRegistry, HundredLayersAndThousandsOfFiles) {
   for (int i = 0; i < 100; ++i)
     image.layer(TarBuilder().file("same", std::to_string(i)).file("f" + std::to_string(i), "x"));
   TarBuilder many;
-  for (int i = 0; i < 20'000; ++i)
+  // All 200 000 of them take minutes of processor time in the tools: MVM_TEST_BIG=1.
+  const int files = std::getenv("MVM_TEST_BIG") != nullptr ? 200'000 : 20'000;
+  for (int i = 0; i < files; ++i)
     many.file("d" + std::to_string(i / 100) + "/f" + std::to_string(i), std::to_string(i));
   image.layer(many);
   image.save(at("many"));
@@ -202,7 +206,7 @@ TEST_F(RealRegistry, HundredLayersAndThousandsOfFiles) {
   const ErofsReader read(pulled.image.root);
   EXPECT_EQ(read.at("same").content, "99");
   EXPECT_EQ(read.at("d199/f19999").content, "19999");
-  EXPECT_EQ(read.files.size(), 1U + 101U + 200U + 20'000U);
+  EXPECT_EQ(read.files.size(), 1U + 101U + static_cast<size_t>(files / 100 + files));
   image::expect_fsck_agrees(pulled.image.root);
 }
 

@@ -2,9 +2,16 @@
 // that is not, ends the process.
 #include "../../../src/sandbox/syscalls.h"
 
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+
+#include "mvm/sys/file.h"
 
 #include "../../support/forbidden_calls.h"
 
@@ -65,5 +72,49 @@ TEST(SandboxSyscalls, HistoryIsOutOfReach) {
 }
 
 TEST(AuditSyscalls, ForbiddenCallKills) { test::expect_forbidden(audit_syscalls(), {}); }
+
+// How a child ends that waits, with a limit, under `rules`, and is stopped and continued meanwhile.
+static int status_after_a_stop(std::vector<jail::Rule> rules) {
+  rules.push_back({SYS_exit_group, "how the child ends here"});
+  std::array<int, 2> ends{};
+  EXPECT_EQ(::pipe(ends.data()), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    jail::forbid_new_privileges();
+    jail::confine_thread("confined", rules);
+    std::mutex mutex;
+    std::condition_variable never;
+    std::unique_lock lock(mutex);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    static_cast<void>(!::write(ends[1], "x", 1));
+    while (std::chrono::steady_clock::now() < until) never.wait_until(lock, until);
+    ::syscall(SYS_exit_group, 7);
+  }
+  char ready = 0;
+  EXPECT_EQ(::read(ends[0], &ready, 1), 1);
+  // It sleeps in its wait before the stop: only then is there something to go on with.
+  const std::string stat = "/proc/" + std::to_string(child) + "/stat";
+  while (sys::read_text_file(stat, 4096).find(") S ") == std::string::npos) ::sched_yield();
+  int status = 0;
+  ::kill(child, SIGSTOP);
+  EXPECT_EQ(::waitpid(child, &status, WUNTRACED), child);
+  EXPECT_TRUE(WIFSTOPPED(status)) << status;
+  ::kill(child, SIGCONT);
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  ::close(ends[0]);
+  ::close(ends[1]);
+  return status;
+}
+
+// Stopped by a signal, frozen by its cgroup, looked at by a debugger: the kernel makes another call
+// of a wait that has a limit.
+TEST(AuditSyscalls, AWaitGoesOnAfterTheProcessWasStopped) {
+  auto rules = audit_syscalls();
+  const int status = status_after_a_stop(rules);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
+  std::erase_if(rules, [](const jail::Rule& rule) { return rule.number == SYS_restart_syscall; });
+  const int without = status_after_a_stop(rules);
+  EXPECT_TRUE(WIFSIGNALED(without) && WTERMSIG(without) == SIGSYS) << without;
+}
 
 }

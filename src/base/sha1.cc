@@ -1,8 +1,8 @@
-#include "sha1.h"
+#include "mvm/base/sha1.h"
 
 #include <bit>
 
-namespace mvm::http {
+namespace mvm {
 
 static void add_block(std::array<uint32_t, 5>& state, ByteView block) {
   std::array<uint32_t, 80> words{};

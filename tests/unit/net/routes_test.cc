@@ -1,0 +1,78 @@
+// What the sandbox's namespace knows of the world, as the kernel lists it: its own link, and
+// itself.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <sstream>
+#include <string>
+
+#include <linux/if_tun.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "mvm/base/error.h"
+#include "mvm/net/guest_network.h"
+#include "mvm/sys/fd.h"
+
+namespace mvm::net {
+namespace {
+
+#ifndef TUNGETDEVNETNS
+#define TUNGETDEVNETNS _IO('T', 227)
+#endif
+
+// What a command prints in a network namespace; nothing when it cannot be entered.
+std::string in_namespace(int name_space, const char* command) {
+  std::array<int, 2> ends{};
+  EXPECT_EQ(::pipe(ends.data()), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(ends[1], 1);
+    if (::setns(name_space, CLONE_NEWNET) == 0) ::execl("/bin/sh", "sh", "-c", command, nullptr);
+    ::_exit(1);
+  }
+  ::close(ends[1]);
+  std::string text;
+  std::array<char, 4096> part;
+  for (ssize_t got = 0; (got = ::read(ends[0], part.data(), part.size())) > 0;)
+    text.append(part.data(), static_cast<size_t>(got));
+  ::close(ends[0]);
+  ::waitpid(child, nullptr, 0);
+  return text;
+}
+
+TEST(GuestNetworkRoutes, NoneLeadsOut) {
+  GuestNetwork network;
+  try {
+    network = make_guest_network({}, 1500);
+  } catch (const Error& error) {
+    if (error.kind() != Kind::Unsupported) throw;
+    GTEST_SKIP() << error.message();
+  }
+  const sys::Fd name_space(::ioctl(network.tap.get(), TUNGETDEVNETNS));
+  if (name_space.get() < 0) GTEST_SKIP() << "this kernel does not say where a TAP is";
+  const std::string links = in_namespace(name_space.get(), "ip -o link");
+  if (links.empty()) GTEST_SKIP() << "needs root to look into it";
+  EXPECT_EQ(std::count(links.begin(), links.end(), '\n'), 2) << links;  // lo and the TAP
+  std::istringstream routes(
+      in_namespace(name_space.get(), "ip -4 route show table all; ip -6 route show table all"));
+  size_t count = 0;
+  for (std::string line; std::getline(routes, line); ++count) {
+    // To the namespace itself ("local" is also how TPROXY takes connections to anywhere), or to the
+    // two addresses of the link.
+    const std::string kind = line.substr(0, line.find(' '));
+    const bool inside = kind == "local" || kind == "broadcast" || kind == "multicast" ||
+                        kind == "anycast" || kind == "unreachable" || kind == "100.127.255.0/30" ||
+                        kind == "fd6d:766d::/64" || kind == "fe80::/64";
+    EXPECT_TRUE(inside) << line;
+    EXPECT_EQ(line.find(" via "), line.npos) << line;
+  }
+  EXPECT_GE(count, 4U);
+}
+
+}
+}
