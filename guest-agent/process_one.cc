@@ -14,6 +14,7 @@
 #include "guard.h"
 #include "init.h"
 #include "server.h"
+#include "write_out.h"
 
 namespace mvm::guest {
 
@@ -96,6 +97,7 @@ static PowerAction serve(const System& system) {
     shutdown.begin(grace, PowerAction::Off);
   };
   options.reaped = [&] { shutdown.on_reaped(); };
+  options.write_out = write_out;
   Server server(loop, std::move(options));
 
   const sys::Fd signals = watch_signals();

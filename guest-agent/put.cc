@@ -5,8 +5,10 @@
 #include <cerrno>
 
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "mvm/base/scope_exit.h"
@@ -28,8 +30,11 @@ static void require(int result, const std::string& doing) { sys::check(result, d
 
 // ---- where it goes ----------------------------------------------------------------------------
 
-Put::Put(Channel& channel, proto::PutRequest request)
-    : Stream(channel), request_(std::move(request)), is_root_(::geteuid() == 0) {
+Put::Put(Channel& channel, proto::PutRequest request, std::function<void()> write_out)
+    : Stream(channel),
+      request_(std::move(request)),
+      write_out_(std::move(write_out)),
+      is_root_(::geteuid() == 0) {
   const auto found = find_identity(request_.user.empty() ? "0" : request_.user);
   if (!found) throw Error(Kind::Invalid, found.error());
   owner_ = *found;
@@ -104,7 +109,7 @@ static std::array<timespec, 2> times_of(const Entry& entry) {
 
 // What is right already is left alone: each change is a transaction of the file system, and with
 // many small files that is most of the work.
-void Put::set_metadata(int fd, const Entry& entry) {
+dev_t Put::set_metadata(int fd, const Entry& entry) {
   struct stat now{};
   require(::fstat(fd, &now), "looking at " + shown(entry.path));
   const uid_t uid = request_.preserve_owner ? entry.uid : owner_.uid;
@@ -117,6 +122,7 @@ void Put::set_metadata(int fd, const Entry& entry) {
     require(::fchmod(fd, mode), "setting the mode of " + shown(entry.path));
   const auto times = times_of(entry);
   require(::futimens(fd, times.data()), "setting the time of " + shown(entry.path));
+  return now.st_dev;
 }
 
 // Directories get their metadata when nothing more will be written into them.
@@ -146,13 +152,15 @@ void Put::add_directory(int parent, const std::string& name, Entry entry) {
 }
 
 // What a file may replace: a file or a link. Never a directory, and never a device: "replacing"
-// /dev/null would be no favour to anybody.
-static void check_replaceable(int parent, const std::string& name, const std::string& shown) {
+// /dev/null would be no favour to anybody. Returns the device of a regular file.
+static std::optional<dev_t> check_replaceable(int parent, const std::string& name,
+                                              const std::string& shown) {
   struct stat status{};
-  if (::fstatat(parent, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return;
+  if (::fstatat(parent, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
   if (S_ISDIR(status.st_mode)) throw Error(Kind::Conflict, shown + " is a directory");
   if (!S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode))
     throw Error(Kind::Conflict, shown + " is not a regular file");
+  return S_ISREG(status.st_mode) ? std::optional(status.st_dev) : std::nullopt;
 }
 
 // Unforeseeable, so that nobody in the sandbox can be there first.
@@ -184,7 +192,7 @@ void Put::add_symlink(int parent, const std::string& name, const Entry& entry) {
 }
 
 void Put::begin_file(int parent, const std::string& name, Entry entry) {
-  check_replaceable(parent, name, shown(entry.path));
+  replaced_device_ = check_replaceable(parent, name, shown(entry.path));
   temporary_ = temporary_name();
   file_ = while_doing("copying to " + shown(entry.path), [&] {
     return sys::open_at(parent, temporary_, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW,
@@ -215,10 +223,30 @@ void Put::finish_file() {
   if (hole_at_end_)
     require(::ftruncate(file_.get(), ::lseek(file_.get(), 0, SEEK_CUR)),
             "copying to " + shown(file_entry_.path));
-  set_metadata(file_.get(), file_entry_);
-  require(::renameat(file_parent_, temporary_.c_str(), file_parent_, file_name_.c_str()),
-          "putting " + shown(file_entry_.path) + " in place");
+  const dev_t device = set_metadata(file_.get(), file_entry_);
+  // On another device is a file of the image: exchanged, it would first be copied up to the
+  // writable layer.
+  if (replaced_device_ != device || !exchange())
+    require(::renameat(file_parent_, temporary_.c_str(), file_parent_, file_name_.c_str()),
+            "putting " + shown(file_entry_.path) + " in place");
   file_.reset();
+}
+
+// False when nothing has changed: the file system cannot, or the old file has gone.
+bool Put::exchange() {
+  const auto swap = [this] {
+    return ::syscall(SYS_renameat2, file_parent_, temporary_.c_str(), file_parent_,
+                     file_name_.c_str(), RENAME_EXCHANGE) == 0;
+  };
+  if (!swap()) return false;
+  // Fails where somebody put a directory there meanwhile, which then stays.
+  if (::unlinkat(file_parent_, temporary_.c_str(), 0) != 0) {
+    const int error = errno;
+    swap();
+    throw SystemError(error, "putting " + shown(file_entry_.path) + " in place");
+  }
+  exchanged_ = true;
+  return true;
 }
 
 void Put::add(Entry entry) {
@@ -251,6 +279,7 @@ void Put::take(ByteView data) {
       case EntryEvent::What::TreeEnd:
         leave_to(0);
         channel().end(proto::encode_ok(result_.encode()));
+        if (exchanged_ && write_out_) write_out_();
         return;
     }
   }

@@ -6,9 +6,18 @@
 // looked up by path: each directory is opened from its parent's descriptor without following links,
 // each file is written under a name of our own and renamed into place. What a reader sees of a file
 // is the old or the new content, never a part.
+//
+// A file that takes an old one's place changes names with it, and the old one is removed. Renamed
+// over it, ext4 would start to write each new file at once (auto_da_alloc), a request a file: half
+// of the time that replacing 500 small files took. What ext4 does that for, that a power failure
+// does not leave an empty file, is had by writing everything out when the copy has ended.
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include <sys/types.h>
 
 #include "mvm/proto/copy.h"
 #include "mvm/sys/fd.h"
@@ -20,7 +29,8 @@ namespace mvm::guest {
 
 class Put final : public Stream {
  public:
-  Put(Channel& channel, proto::PutRequest request);
+  // `write_out` makes the kernel write what it holds to the disk, without waiting; may be empty.
+  Put(Channel& channel, proto::PutRequest request, std::function<void()> write_out);
   ~Put() override;
 
   void on_frame(const proto::Frame& frame) override;
@@ -45,13 +55,15 @@ class Put final : public Stream {
   void write_content(ByteView content);
   void write_hole(uint64_t length);
   void finish_file();
+  bool exchange();
   // The directory that holds the entry at `path`, and the entry's own name.
   std::pair<int, std::string> locate(const std::string& path);
   void leave_to(size_t depth);
-  void set_metadata(int fd, const proto::Entry& entry);
+  dev_t set_metadata(int fd, const proto::Entry& entry);  // the device it is on
   std::string shown(const std::string& path) const;
 
   proto::PutRequest request_;
+  std::function<void()> write_out_;
   Identity owner_;
   bool is_root_;
   sys::Fd parent_;    // the directory in which the copied thing goes
@@ -59,6 +71,7 @@ class Put final : public Stream {
   proto::EntryDecoder decoder_;
   std::vector<Level> levels_;  // from the copied directory down
   proto::CopyResult result_;
+  bool exchanged_ = false;  // an old file, at least once
 
   // The file being written.
   sys::Fd file_;
@@ -66,6 +79,7 @@ class Put final : public Stream {
   std::string file_name_;
   std::string temporary_;
   proto::Entry file_entry_;
+  std::optional<dev_t> replaced_device_;  // of the regular file in its place
   bool hole_at_end_ = false;
 };
 

@@ -207,7 +207,7 @@ std::unique_ptr<Stream> Server::open(Channel& channel, std::string_view verb, By
   if (verb == proto::kExecVerb)
     return std::make_unique<Exec>(channel, commands_, decoded<proto::ExecRequest>(payload));
   if (verb == proto::kPutVerb)
-    return std::make_unique<Put>(channel, decoded<proto::PutRequest>(payload));
+    return std::make_unique<Put>(channel, decoded<proto::PutRequest>(payload), options_.write_out);
   if (verb == proto::kGetVerb)
     return std::make_unique<Get>(channel, decoded<proto::GetRequest>(payload));
   if (verb == proto::kTcpVerb)

@@ -33,6 +33,8 @@ class Server {
     std::function<void()> reaped;
     // Called when no connection and no verb is left.
     std::function<void()> idle;
+    // Makes the kernel write what it holds to the disk, without waiting; may be empty.
+    std::function<void()> write_out;
   };
 
   Server(loop::Loop& loop, Options options);

@@ -80,3 +80,16 @@ def test_an_interrupted_copy_leaves_no_half_file():
         into.send_signal(signal.SIGINT)
         equal(into.wait(60), 130, "exit code of the copy into the sandbox")
         eventually(lambda: guest(name, "ls -A /var/tmp/in") == "", "nothing is left in the sandbox")
+
+
+def test_what_a_copy_has_replaced_is_written_out():
+    """At once: of its own accord the kernel leaves it in memory for half a minute, and whoever kills the sandbox in that time
+    would leave an empty file in place of the old one."""
+    name = shared()
+    with tempfile.TemporaryDirectory() as folder:
+        source = pathlib.Path(folder, "data.bin")
+        source.write_bytes(os.urandom(2_000_000))
+        ok("cp", str(source), f"{name}:/root/replaced")
+        ok("cp", str(source), f"{name}:/root/replaced")
+        eventually(lambda: int(guest(name, "awk '/^Dirty:/ { print $2 }' /proc/meminfo")) < 500, "it stays in memory", seconds=20)
+        equal(guest(name, "cat /proc/sys/vm/dirty_writeback_centisecs"), "500")

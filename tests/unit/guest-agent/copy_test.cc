@@ -6,7 +6,9 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -124,6 +126,45 @@ TEST(Put, ReplacesWholeFilesAndLinksButNothingElse) {
             Kind::Conflict);
   EXPECT_EQ(sys::list_directory(directory.path()),
             (std::vector<std::string>{"dir", "fifo", "file", "other"}));  // and no temporary file
+}
+
+TEST(Put, LeavesTheOldFileToThoseWhoHoldIt) {
+  Client client;
+  const sys::TempDir directory;
+  const std::string path = directory.path() + "/file";
+  const std::string same = directory.path() + "/same";
+  sys::write_file_atomic(path, as_bytes("old"));
+  ASSERT_EQ(::link(path.c_str(), same.c_str()), 0);
+  EXPECT_TRUE(put(client, to(path), one_file("new")).copied);
+  EXPECT_EQ(content_of(path), "new");
+  EXPECT_EQ(content_of(same), "old");
+  EXPECT_EQ(status_of(same).st_nlink, 1U);
+  EXPECT_EQ(sys::list_directory(directory.path()), (std::vector<std::string>{"file", "same"}));
+}
+
+// A directory that comes where a file was a moment ago: it may be in the way, it is never removed.
+TEST(Put, NeverTakesADirectoryForTheOldFile) {
+  Client client;
+  const sys::TempDir directory;
+  const std::string path = directory.path() + "/file";
+  const std::string aside = directory.path() + "/aside";
+  sys::write_file_atomic(path, as_bytes("old"));
+  sys::make_directories(aside, 0755);
+  sys::write_file_atomic(aside + "/kept", as_bytes("kept"));
+  std::atomic<bool> stop{false};
+  std::thread racer([&] {
+    while (!stop)
+      ::syscall(SYS_renameat2, AT_FDCWD, path.c_str(), AT_FDCWD, aside.c_str(), RENAME_EXCHANGE);
+  });
+  for (int round = 0; round < 300; ++round) {
+    const auto outcome = put(client, to(directory.path(), "file"), one_file("new"));
+    EXPECT_TRUE(outcome.error || outcome.copied);
+  }
+  stop = true;
+  racer.join();
+  EXPECT_EQ(sys::list_directory(directory.path()), (std::vector<std::string>{"aside", "file"}));
+  const bool swapped = S_ISDIR(status_of(path).st_mode);
+  EXPECT_EQ(content_of((swapped ? path : aside) + "/kept"), "kept");
 }
 
 TEST(Put, SaysWhatIsWrongWithTheDestination) {
