@@ -94,7 +94,11 @@ static int status_after_a_stop(std::vector<jail::Rule> rules) {
   EXPECT_EQ(::read(ends[0], &ready, 1), 1);
   // It sleeps in its wait before the stop: only then is there something to go on with.
   const std::string stat = "/proc/" + std::to_string(child) + "/stat";
-  while (sys::read_text_file(stat, 4096).find(") S ") == std::string::npos) ::sched_yield();
+  std::string seen;
+  do {
+    ::sched_yield();
+    seen = sys::read_text_file(stat, 4096);
+  } while (seen.find(") S ") == std::string::npos && seen.find(") Z ") == std::string::npos);
   int status = 0;
   ::kill(child, SIGSTOP);
   EXPECT_EQ(::waitpid(child, &status, WUNTRACED), child);
@@ -109,6 +113,9 @@ static int status_after_a_stop(std::vector<jail::Rule> rules) {
 // Stopped by a signal, frozen by its cgroup, looked at by a debugger: the kernel makes another call
 // of a wait that has a limit.
 TEST(AuditSyscalls, AWaitGoesOnAfterTheProcessWasStopped) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "its own threads' calls are on no list of ours";
+#endif
   auto rules = audit_syscalls();
   const int status = status_after_a_stop(rules);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
