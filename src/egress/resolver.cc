@@ -31,10 +31,11 @@ class Resolver::Lookup {
     while (attempt_ < std::min(2 * servers.size(), kMaxAttempts)) {
       const bool second_round = attempt_ >= servers.size();
       server_ = servers[attempt_++ % servers.size()];
-      exchange_ = ask_over_udp(resolver_.loop_, server_, question_,
-                               second_round ? LetterCase::Plain : LetterCase::Random,
-                               second_round ? kSecondPatience : kFirstPatience,
-                               [this](std::optional<dns::Reply> reply) { heard(reply, true); });
+      exchange_ =
+          ask_over_udp(resolver_.loop_, server_, question_,
+                       second_round ? LetterCase::Plain : LetterCase::Random,
+                       second_round ? kSecondPatience : kFirstPatience,
+                       [this](const std::optional<dns::Reply>& reply) { heard(reply, true); });
       if (exchange_) return;
     }
     // Not at once: who asked is not to be called back before it knows that it has to wait.

@@ -39,7 +39,7 @@ class TokenBucket {
 
   uint64_t rate_;
   uint64_t tokens_;
-  loop::Clock::time_point last_{};
+  loop::Clock::time_point last_;
 };
 
 }
