@@ -1,5 +1,7 @@
 #include "mvm/policy/compile.h"
 
+#include "mvm/policy/authorities.h"
+
 #include <algorithm>
 #include <array>
 
@@ -134,6 +136,8 @@ Policy compile(const proto::NetworkConfig& config) {
     policy.ranges.push_back(*parse_range_rule(text));
   }
   for (const std::string& text : config.resolvers) check("resolvers", resolver_complaint(text));
+  for (const std::string& text : config.upstream_ca)
+    check("upstream_ca", authority_complaint(text));
   return policy;
 }
 

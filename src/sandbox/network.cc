@@ -3,6 +3,7 @@
 #include "mvm/base/error.h"
 #include "mvm/crypto/trust.h"
 #include "mvm/egress/resolv_conf.h"
+#include "mvm/policy/authorities.h"
 #include "mvm/policy/change.h"
 #include "mvm/policy/compile.h"
 #include "mvm/sys/file.h"
@@ -51,8 +52,7 @@ Network::Network(const std::optional<proto::NetworkConfig>& config, std::string 
     settings_.ask_patience = std::chrono::milliseconds(config_->ask_timeout_ms);
     settings_.on_question = std::move(on_question);
     // Whom servers are believed, where connections to them are inspected.
-    if (!settings_.policy.routes.empty() || !inspect_.empty())
-      settings_.trust = crypto::TrustStore::system();
+    if (!settings_.policy.routes.empty() || !inspect_.empty()) believe();
     maker_ = std::make_unique<net::GuestNetworkMaker>(addresses_, config_->mtu);
   } catch (const Error& error) {
     missing_ = error.message();
@@ -60,6 +60,17 @@ Network::Network(const std::optional<proto::NetworkConfig>& config, std::string 
 }
 
 Network::~Network() = default;
+
+void Network::believe() {
+  settings_.trust = crypto::TrustStore::system();
+  for (const std::string& text : config_->upstream_ca) {
+    policy::AuthorityRule rule = policy::parse_authority(text).value();
+    const std::string pem = sys::read_text_file(rule.file, crypto::kMaxTrustFile);
+    settings_.trust_by_host.push_back(
+        {std::move(rule.host),
+         crypto::TrustStore::with(settings_.trust, pem, "upstream_ca: file " + rule.file)});
+  }
+}
 
 void Network::start_proxy(loop::Loop& loop) {
   net::GuestNetwork network = maker_->take();

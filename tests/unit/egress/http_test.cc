@@ -270,6 +270,27 @@ TEST_F(Http, SaysWhatIsWrongWithTheServer) {
   EXPECT_EQ(events_of(EventKind::End).at(1).reason, Reason::UpstreamUnreachable);
 }
 
+TEST_F(Http, BelievesAServerByTheAuthoritiesOfItsHost) {
+  serve_https();
+  // The host's own authorities know nothing of this server.
+  const std::string other = certificate("other.example");
+  settings_.trust = crypto::TrustStore::from_pem(as_text(sys::read_file(other, 1 << 20)), other);
+  const auto believe = [this](const char* host, const std::string& file) {
+    const std::string pem(as_text(sys::read_file(file, 1 << 20)));
+    settings_.trust_by_host.push_back(
+        {policy::HostPattern::parse(host), crypto::TrustStore::with(settings_.trust, pem, file)});
+  };
+  believe("other.example", directory() + "/api.example.pem");
+  allow_endpoint("GET https://api.example/**");
+  start_proxy();
+  EXPECT_THAT(curl({"https://api.example/x"}).out,
+              AllOf(HasSubstr("upstream_tls"), HasSubstr("self-signed")));
+  believe("api.example", directory() + "/api.example.pem");
+  start_proxy();
+  EXPECT_EQ(curl({"https://api.example/x"}).out, "hello /x");
+  EXPECT_EQ(curl({"--http1.1", "https://api.example/y"}).out, "hello /y");
+}
+
 TEST_F(Http, RefusesWhatTwoReadersReadDifferently) {
   Program& server = serve_http();
   allow_endpoint("* http://api.example/**");
