@@ -153,6 +153,7 @@ void describe(Io& io, T& value) {
     io("allow_endpoints", value.allow_endpoints);
     io("routes", value.routes);
     io("resolvers", value.resolvers);
+    io("upstream_ca", value.upstream_ca);
     io("limits", value.limits);
     io("ask_timeout_ms", value.ask_timeout_ms);
     io("mtu", value.mtu);

@@ -133,6 +133,7 @@ proto::NetworkConfig network_of(const Context& context, const config::Settings& 
   network.allow_endpoints = settings.allow_endpoints;
   network.routes = settings.routes;
   network.resolvers = settings.resolvers;
+  network.upstream_ca = settings.upstream_ca;
   network.ai = ai_of(settings);
   network.pii = pii_of(settings);
   if (settings.network_mtu) network.mtu = static_cast<uint32_t>(*settings.network_mtu);

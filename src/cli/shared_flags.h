@@ -80,6 +80,11 @@ inline constexpr std::array kNetwork = {
            "Let it make one kind of request: \"GET https://example.com/v1/**\". May be given many "
            "times.",
            true},
+    Option{
+        0, "upstream-ca", "", "HOST=FILE",
+        "Believe servers of this host by the authorities in this file too, where connections are "
+        "inspected: *.corp.example=/etc/ssl/corp.pem. May be given many times.",
+        true},
     Option{0, "ai-metering", "", "", "Count what it uses of AI providers."},
     Option{0, "ai-token-budget", "", "N",
            "Most tokens it may use of AI providers; then requests are refused. Default: no limit."},

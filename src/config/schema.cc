@@ -128,6 +128,11 @@ constexpr std::array kKeys = {
         "",
         "Name servers that mvm asks for the sandbox, in this order: \"9.9.9.9\", "
         "\"[2620:fe::fe]:53\". Empty: the host's (/etc/resolv.conf)."},
+    Key{"network", "upstream_ca", Type::TextList, &S::upstream_ca, "", "", 0, 0, 1,
+        check_upstream_authority, "--upstream-ca", "",
+        "Certificate authorities that servers are believed by besides the host's own, where "
+        "connections are inspected: \"*.corp.example=/etc/ssl/corp.pem\", or \"*=FILE\" for every "
+        "host. The first that matches counts."},
     Key{"network", "mtu", Type::Integer, &S::network_mtu, "65520", "", proto::kMinMtu,
         proto::kMaxMtu, 1, nullptr, "", "",
         "Largest packet of the sandbox's card, in bytes. Its link ends in this host, so long ones "

@@ -6,6 +6,7 @@
 #include "mvm/base/text.h"
 #include "mvm/config/schema.h"
 #include "mvm/meter/compile.h"
+#include "mvm/policy/authorities.h"
 #include "mvm/policy/compile.h"
 #include "mvm/proto/ports.h"
 
@@ -105,6 +106,9 @@ Complaint check_allowed_endpoint(std::string_view, std::string_view value) {
 }
 Complaint check_resolver(std::string_view, std::string_view value) {
   return policy::resolver_complaint(value);
+}
+Complaint check_upstream_authority(std::string_view, std::string_view value) {
+  return policy::authority_complaint(value);
 }
 
 Complaint check_port(std::string_view, std::string_view value) {

@@ -25,6 +25,7 @@ Complaint check_allowed_host(std::string_view name, std::string_view value);
 Complaint check_allowed_range(std::string_view name, std::string_view value);
 Complaint check_allowed_endpoint(std::string_view name, std::string_view value);
 Complaint check_resolver(std::string_view name, std::string_view value);
+Complaint check_upstream_authority(std::string_view name, std::string_view value);
 Complaint check_port(std::string_view name, std::string_view value);
 Complaint check_on_unknown(std::string_view name, std::string_view value);
 Complaint check_provider(std::string_view name, std::string_view value);

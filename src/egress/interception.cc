@@ -5,7 +5,7 @@
 namespace mvm::egress {
 namespace {
 
-std::shared_ptr<const crypto::TrustStore> trust_of(const Settings& settings) {
+std::shared_ptr<const crypto::TrustStore> common_trust(const Settings& settings) {
   auto trust = settings.trust ? settings.trust : crypto::TrustStore::system();
   if (settings.extra_authorities.empty()) return trust;
   return crypto::TrustStore::with(trust, settings.extra_authorities, "the extra authorities");
@@ -23,7 +23,8 @@ std::string constraint_of(const policy::HostPattern& pattern) {
 Interception::Interception(const Settings& settings, const crypto::AuthorityScope& scope)
     : scope_(scope),
       authority_(settings.name, scope, std::chrono::system_clock::now()),
-      servers_(trust_of(settings)) {}
+      servers_(common_trust(settings)),
+      trust_by_host_(settings.trust_by_host) {}
 
 std::unique_ptr<Interception> Interception::for_policy(const Settings& settings) {
   crypto::AuthorityScope scope;
@@ -46,6 +47,13 @@ bool Interception::certifies(const policy::HostPattern& hosts) const {
   return scope_.any_name || std::ranges::any_of(scope_.names, [&](const std::string& name) {
            return wanted == name || wanted.ends_with("." + name);
          });
+}
+
+std::shared_ptr<const crypto::TrustStore> Interception::trust_of(
+    const std::optional<dns::Name>& host) const {
+  for (const HostTrust& rule : trust_by_host_)
+    if (!rule.host || (host && rule.host->matches(*host))) return rule.trust;
+  return nullptr;
 }
 
 std::shared_ptr<const crypto::Leaf> Interception::leaf(const std::string& host) {

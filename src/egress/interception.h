@@ -21,6 +21,8 @@ class Interception {
   bool certifies(const policy::HostPattern& hosts) const;
   // Nothing for a name that was not in the policy when the sandbox began (Settings).
   std::shared_ptr<const crypto::Leaf> leaf(const std::string& host);
+  // Whom `host` is believed by, where that is not servers()' own.
+  std::shared_ptr<const crypto::TrustStore> trust_of(const std::optional<dns::Name>& host) const;
   const std::string& root_pem() const noexcept { return authority_.root_pem(); }
 
  private:
@@ -30,6 +32,7 @@ class Interception {
   crypto::CertificateAuthority authority_;
   crypto::TlsServerContext guests_;
   crypto::TlsClientContext servers_;
+  std::vector<HostTrust> trust_by_host_;
 };
 
 }

@@ -5,6 +5,7 @@
 
 #include "mvm/base/error.h"
 #include "mvm/base/text.h"
+#include "mvm/policy/authorities.h"
 
 namespace mvm::policy {
 namespace {
@@ -134,6 +135,11 @@ Policy compile(const proto::NetworkConfig& config) {
     policy.ranges.push_back(*parse_range_rule(text));
   }
   for (const std::string& text : config.resolvers) check("resolvers", resolver_complaint(text));
+  if (config.upstream_ca.size() > proto::kMaxUpstreamAuthorities)
+    refuse("upstream_ca", "more than " + std::to_string(proto::kMaxUpstreamAuthorities) +
+                              " entries (give one file several certificates)");
+  for (const std::string& text : config.upstream_ca)
+    check("upstream_ca", authority_complaint(text));
   return policy;
 }
 

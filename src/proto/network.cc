@@ -136,6 +136,7 @@ Bytes NetworkConfig::encode() const {
     list.array(routes.size());
     for (const NetworkRoute& route : routes) list.raw(encode_route(route));
     write_texts(map.field("resolvers"), resolvers);
+    if (!upstream_ca.empty()) write_texts(map.field("upstream_ca"), upstream_ca);
     map.field("limits").raw(encode_limits(limits));
     map.unsigned_integer("ask_timeout_ms", ask_timeout_ms);
     map.unsigned_integer("mtu", mtu);
@@ -164,6 +165,8 @@ std::optional<NetworkConfig> NetworkConfig::decode(ByteView data) {
       for (size_t i = 0; i < count && in; ++i) config.routes.push_back(read_route(in));
     } else if (field.is("resolvers")) {
       config.resolvers = read_texts(in, kMaxResolvers);
+    } else if (field.is("upstream_ca")) {
+      config.upstream_ca = read_texts(in, kMaxUpstreamAuthorities);
     } else if (field.is("limits")) {
       config.limits = read_limits(in);
     } else if (field.is("ask_timeout_ms")) {

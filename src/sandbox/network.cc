@@ -7,6 +7,8 @@
 #include "mvm/policy/compile.h"
 #include "mvm/sys/file.h"
 
+#include "upstream_authorities.h"
+
 namespace mvm::sandbox {
 
 // While the host's files are still to be seen.
@@ -50,9 +52,10 @@ Network::Network(const std::optional<proto::NetworkConfig>& config, std::string 
     settings_.limits = limits_of(config_->limits);
     settings_.ask_patience = std::chrono::milliseconds(config_->ask_timeout_ms);
     settings_.on_question = std::move(on_question);
-    // Whom servers are believed, where connections to them are inspected.
-    if (!settings_.policy.routes.empty() || !inspect_.empty())
-      settings_.trust = crypto::TrustStore::system();
+    // Whom servers are believed, where connections to them are inspected. Files that were named are
+    // read in any case: a mistake in one shows at once.
+    if (!settings_.policy.routes.empty() || !inspect_.empty() || !config_->upstream_ca.empty())
+      believe();
     maker_ = std::make_unique<net::GuestNetworkMaker>(addresses_, config_->mtu);
   } catch (const Error& error) {
     missing_ = error.message();
@@ -60,6 +63,11 @@ Network::Network(const std::optional<proto::NetworkConfig>& config, std::string 
 }
 
 Network::~Network() = default;
+
+void Network::believe() {
+  settings_.trust = crypto::TrustStore::system();
+  settings_.trust_by_host = upstream_authorities(config_->upstream_ca, settings_.trust);
+}
 
 void Network::start_proxy(loop::Loop& loop) {
   net::GuestNetwork network = maker_->take();
@@ -101,7 +109,7 @@ void Network::open(loop::Loop& loop) {
     missing_ = error.message();
   }
   maker_.reset();
-  if (!proxy_ && config_->has_rules())
+  if (!proxy_ && (config_->has_rules() || !config_->upstream_ca.empty()))
     throw Error(Kind::Unsupported, missing_ + " (--no-network starts it without)");
 }
 

@@ -59,6 +59,7 @@ class Network {
 
  private:
   void start_proxy(loop::Loop& loop);
+  void believe();
   policy::Policy policy() const;
   void enforce();
 

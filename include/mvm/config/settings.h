@@ -57,6 +57,7 @@ struct Settings {
   std::vector<std::string> allow_cidr;
   std::vector<std::string> allow_endpoints;
   std::vector<std::string> resolvers;
+  std::vector<std::string> upstream_ca;
   std::vector<proto::NetworkRoute> routes;
   std::vector<std::string> ports;  // published: proto/ports.h; of several sources they add up
   // Use of AI; limits of 0 are none.

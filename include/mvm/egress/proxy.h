@@ -48,6 +48,11 @@ struct Limits {
   uint64_t total_bytes = 0;               // both ways; flows end when it is reached
 };
 
+struct HostTrust {
+  std::optional<policy::HostPattern> host;  // nothing: every host
+  std::shared_ptr<const crypto::TrustStore> trust;
+};
+
 struct Settings {
   policy::Policy policy;
   Mode mode = Mode::Enforce;
@@ -66,6 +71,8 @@ struct Settings {
   // from its files at construction, if the policy has routes.
   std::shared_ptr<const crypto::TrustStore> trust;
   std::string extra_authorities;  // and these besides (PEM)
+  // Of some hosts, in place of `trust`: the first that matches.
+  std::vector<HostTrust> trust_by_host;
   // What looks into exchanges, first to last as seen from the guest; Policy::inspect says where.
   std::vector<std::shared_ptr<FilterSource>> filters;
 };

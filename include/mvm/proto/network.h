@@ -17,6 +17,7 @@ inline constexpr size_t kMaxNetworkRules = 1024;               // of each kind, 
 inline constexpr size_t kMaxNetworkText = 1024;                // one word
 inline constexpr size_t kMaxNetworkConfig = size_t{40} << 10;  // bytes of the whole, encoded
 inline constexpr size_t kMaxResolvers = 8;
+inline constexpr size_t kMaxUpstreamAuthorities = 32;
 inline constexpr uint64_t kMaxAskTimeoutMs = 86'400'000;
 inline constexpr uint32_t kMinMtu = 1280;  // RFC 8200 §5
 inline constexpr uint32_t kMaxMtu = 65520;
@@ -57,6 +58,7 @@ struct NetworkConfig {
   std::vector<std::string> allow_endpoints;  // "GET https://example.com/v1/**"; before `routes`
   std::vector<NetworkRoute> routes;
   std::vector<std::string> resolvers;  // "9.9.9.9", "[2620:fe::fe]:53"; empty: the host's
+  std::vector<std::string> upstream_ca;  // "*.corp.example=/etc/ssl/corp.pem"
   NetworkLimits limits;
   uint64_t ask_timeout_ms = 60'000;  // how long outcome "ask" waits for an answer
   AiConfig ai;                       // use of AI at the hosts that the rules admit

@@ -245,6 +245,7 @@ allow_hosts = ["example.com", "*.example.org:8443"]
 allow_cidr = ["10.1.0.0/16:5432"]
 allow_endpoints = ["GET https://example.net/v1/**"]
 resolvers = ["9.9.9.9", "[2620:fe::fe]:53"]
+upstream_ca = ["*.corp.example=/etc/ssl/corp.pem"]
 mtu = 1500
 
 [[network.routes]]
@@ -271,6 +272,7 @@ ports = [80, 8080]
   expected.allow_cidr = {"10.1.0.0/16:5432"};
   expected.allow_endpoints = {"GET https://example.net/v1/**"};
   expected.resolvers = {"9.9.9.9", "[2620:fe::fe]:53"};
+  expected.upstream_ca = {"*.corp.example=/etc/ssl/corp.pem"};
   expected.network_mtu = 1500;
   expected.routes = {{"forge",
                       "api.example.com",

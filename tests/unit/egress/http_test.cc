@@ -1,4 +1,6 @@
 // Requests of real clients, looked into.
+#include <cstdlib>
+
 #include <gmock/gmock.h>
 
 #include "mvm/crypto/trust.h"
@@ -268,6 +270,41 @@ TEST_F(Http, SaysWhatIsWrongWithTheServer) {
   ASSERT_TRUE(eventually([&] { return events_of(EventKind::End).size() == 2; }));
   EXPECT_EQ(events_of(EventKind::End).at(0).reason, Reason::UpstreamTls);
   EXPECT_EQ(events_of(EventKind::End).at(1).reason, Reason::UpstreamUnreachable);
+}
+
+// A certificate of CN `name`, its key beside it.
+std::string openssl_makes(const std::string& path, const std::string& name,
+                          const std::string& more) {
+  const std::string command =
+      "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=" +
+      name + " -keyout " + path + ".key -out " + path + " " + more + " 2>/dev/null";
+  EXPECT_EQ(std::system(command.c_str()), 0) << command;  // NOLINT: the test's own words
+  return path;
+}
+
+TEST_F(Http, BelievesAServerByTheAuthoritiesOfItsHost) {
+  const std::string company = openssl_makes(directory() + "/company.pem", "company", "");
+  const std::string server = openssl_makes(
+      directory() + "/server.pem", "server",
+      "-addext subjectAltName=DNS:api.example,DNS:other.example -addext basicConstraints=CA:FALSE "
+      "-CA " +
+          company + " -CAkey " + company + ".key");
+  serve({"python3", "-u", "-c", kServer, kPublic, "443", server}, {ip(kPublic), 443});
+  // The host's own authorities know nothing of this server.
+  const std::string other = certificate("unknown.test");
+  settings_.trust = crypto::TrustStore::from_pem(as_text(sys::read_file(other, 1 << 20)), other);
+  resolver_.add("other.example", kPublic);
+  allow_endpoint("GET https://api.example/**");
+  allow_endpoint("GET https://other.example/**");
+  settings_.trust_by_host = {
+      {policy::HostPattern::parse("api.example"),
+       crypto::TrustStore::with(settings_.trust, as_text(sys::read_file(company, 1 << 20)),
+                                company)}};
+  start_proxy();
+  EXPECT_EQ(curl({"https://api.example/x"}).out, "hello /x");
+  EXPECT_EQ(curl({"--http1.1", "https://api.example/y"}).out, "hello /y");
+  EXPECT_THAT(curl({"https://other.example/x", "-w", "%{http_code}"}).out,
+              AllOf(HasSubstr("502"), HasSubstr("upstream_tls")));
 }
 
 TEST_F(Http, RefusesWhatTwoReadersReadDifferently) {

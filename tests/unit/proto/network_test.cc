@@ -15,6 +15,7 @@ NetworkConfig full() {
   config.allow_endpoints = {"GET https://example.net/**"};
   config.routes = {{"a", "api.example.com", {443, 8443}, {{"r", "GET", "/v1/**", "allow"}}, ""}};
   config.resolvers = {"9.9.9.9"};
+  config.upstream_ca = {"*=/a.pem"};
   config.mtu = 1500;
   return config;
 }
@@ -38,6 +39,9 @@ TEST(NetworkConfig, HoldsItsBounds) {
   EXPECT_FALSE(NetworkConfig::decode(config.encode()));
   config = {};
   config.resolvers.assign(kMaxResolvers + 1, "9.9.9.9");
+  EXPECT_FALSE(NetworkConfig::decode(config.encode()));
+  config = {};
+  config.upstream_ca.assign(kMaxUpstreamAuthorities + 1, "*=/a.pem");
   EXPECT_FALSE(NetworkConfig::decode(config.encode()));
   config = {};
   config.allow_hosts = {std::string(kMaxNetworkText + 1, 'a')};
