@@ -95,7 +95,7 @@ def main():
     of_images = [name for name in wanted if name.startswith(("oci.", "image."))]
     if of_images:
         values.update(images.measure(MVM, of_images, 1 if smoke else 3, smoke))
-    here = ("start.first_kvm_run", "egress.", "net.", "scan.", "pii.", "protect.", "oci.", "image.", "build.")
+    here = ("start.first_kvm_run", "egress.", "net.up", "net.down", "net.setup", "scan.", "pii.", "protect.", "oci.", "image.", "build.")
     guests = [name for name in wanted if not name.startswith(here) and not ("msb" in name and "MVM_BENCH_NO_MSB" in os.environ)]
     if guests:
         values.update(in_lab(guests, 1 if smoke else 5))

@@ -221,6 +221,44 @@ def block_ratios(rounds, names, home):
     return figures
 
 
+PUBLIC = "93.184.216.34"  # stands for a host of the Internet: an address of the loopback device here
+NET_PORT = "5201"
+
+
+def guest_network(rounds):
+    """How many times as fast as QEMU's user-mode network, one TCP stream from a guest to a server of the host's: the way that
+    compares worse. Upward and downward, by the same program and kernel, one virtual CPU each."""
+    program, size = str(ROOT / "build/release/tests/bench/tcp_stream"), str((64 if rounds > 1 else 4) << 20)
+    subprocess.run(["ip", "address", "replace", PUBLIC + "/32", "dev", "lo"], check=True)
+    server = subprocess.Popen([program, "serve", PUBLIC, NET_PORT], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    if server.stdout.readline() != "ready\n":
+        sys.exit("tcp_stream does not serve")
+    mvm("up", "net", "--image", "base", "--memory", "256M", "--allow-cidr", f"{PUBLIC}/32:{NET_PORT}")
+    mvm("cp", program, "net:/usr/local/bin/tcp_stream")
+
+    def ours(size=size):
+        return {way: float(mvm("exec", "net", "--", "tcp_stream", PUBLIC, NET_PORT, way, size)) for way in ("up", "down")}
+
+    def theirs():
+        done = subprocess.run([str(HERE / "peers/qemu-user-net"), os.environ["MVM_KERNEL"], program, PUBLIC, NET_PORT, size],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600, check=False)
+        if done.returncode != 0:
+            sys.exit(f"peer qemu-user-net: exit {done.returncode}\n{done.stdout}{done.stderr}")
+        return {way: float(ms) for way, ms in (line.split() for line in done.stdout.splitlines())}
+
+    ours("65536")  # the guest is up, the program in its memory
+    measured = [(ours(), theirs()) for _ in range(rounds)]
+    server.kill()
+    mvm("rm", "--force", "net")
+    figures = []
+    for way in ("up", "down"):
+        mine, other = ([run[side][way] for run in measured] for side in (0, 1))
+        print(f"net.guest_vs_qemu_user {way}: ours {sorted(round(x) for x in mine)} ms, peer {sorted(round(x) for x in other)} ms",
+              flush=True)
+        figures.append(statistics.median(other) / statistics.median(mine))
+    return min(figures)
+
+
 def main():
     rounds, out, names = int(sys.argv[1]), pathlib.Path(sys.argv[2]), sys.argv[3:]
     home = tempfile.mkdtemp(prefix="mvm-bench-")
@@ -236,6 +274,8 @@ def main():
         figures["cold.run_vs_msb"] = ratio("cold.run_vs_msb", rounds, run_true, lambda: peer("msb", "run"))
     if block := [name for name in BLOCK_LOADS if name in names]:
         figures.update(block_ratios(rounds, block, home))
+    if "net.guest_vs_qemu_user" in names:
+        figures["net.guest_vs_qemu_user"] = guest_network(rounds)
     if "cold.jail_cost" in names:
         figures["cold.jail_cost"] = jail_cost(rounds)
     if {"exec.true_vs_msb", "mem.monitor_idle", "mem.sandbox_idle", "boot.exits"} & set(names):
