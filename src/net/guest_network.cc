@@ -101,6 +101,7 @@ GuestNetwork build(const GuestAddresses& addresses, unsigned mtu) {
   GuestNetwork network;
   harden_stack();
   network.tap = make_tap();
+  AddressWatch gateway(addresses.gateway6);
   configure_links(addresses, mtu);
   route_marked_to_us();
   install_rules(addresses);
@@ -109,6 +110,7 @@ GuestNetwork build(const GuestAddresses& addresses, unsigned mtu) {
   network.dns_udp = transparent_socket(SOCK_DGRAM, kDnsPort);
   network.pins = netlink_socket();
   network.refused = netlink_socket();
+  gateway.wait();
   return network;
 }
 
