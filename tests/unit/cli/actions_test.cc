@@ -584,6 +584,43 @@ TEST_F(Actions, UpAsksForTheNetworkOfFlagsAndManifestTogether) {
   EXPECT_EQ(network.routes[0].host, "r.example");
 }
 
+// No other flag takes a rule away, in whatever company it comes.
+TEST_F(Actions, RulesAreThereBesideEveryOtherFlag) {
+  const std::vector<Words> flags{{"--image", "python"},
+                                 {"--cpus", "2"},
+                                 {"-m", "1G"},
+                                 {"--disk-size", "2G"},
+                                 {"--hostname", "h"},
+                                 {"--profile", "sealed"},
+                                 {"--label", "a=b"},
+                                 {"--ttl", "1h"},
+                                 {"--ai-metering"},
+                                 {"--pii", "detect"},
+                                 {"-p", "0:80"},
+                                 {"-e", "A=1"},
+                                 {"-w", "/work"},
+                                 {"-u", "1000"},
+                                 {"--rm"},
+                                 {"--network-preset", "none"},
+                                 {"--json"},
+                                 {"--network-mode", "enforce"},
+                                 {"--pids-limit", "9"},
+                                 {"--allow-cidr", "10.0.0.0/8"}};
+  for (const Words& first : flags)
+    for (const Words& second : flags) {
+      if (&first == &second) continue;
+      daemon.by_name.clear();
+      Words words{"up", "web"};
+      words.insert(words.end(), first.begin(), first.end());
+      words.insert(words.end(), {"--allow-host", "a.example"});
+      words.insert(words.end(), second.begin(), second.end());
+      EXPECT_EQ(run(words), 0);
+      EXPECT_THAT(daemon.created.back().network.allow_hosts, ElementsAre("a.example"))
+          << first[0] << " " << second[0];
+      EXPECT_FALSE(daemon.created.back().network.audit);
+    }
+}
+
 TEST_F(Actions, UpFindsAuthoritiesWhereTheyAreWrittenAndReadsThem) {
   crypto::AuthorityScope scope;
   scope.names = {"a.example"};
