@@ -234,12 +234,17 @@ TEST_F(Flows, TakesAddressesThatARangeOpens) {
   own_address("10.1.2.3");
   serve_http("10.1.2.3", 5000);
   serve_http("10.1.2.3", 5001);
+  own_address("fd12::5");
+  serve_http("fd12::5", 5000);
   allow_range("10.1.0.0/16:5000");
+  allow_range("[fd12::5]:5000");
   start_proxy();
+  EXPECT_EQ(guest({"curl", "-s", "-g", "http://[fd12::5]:5000/six"}).out, "hello /six");
+  EXPECT_NE(guest({"curl", "-s", "-g", "http://[fd12::6]:5000/"}).code, 0);
   EXPECT_EQ(guest({"curl", "-s", "http://10.1.2.3:5000/"}).out, "hello /");
   EXPECT_NE(guest({"curl", "-s", "http://10.1.2.3:5001/"}).code, 0);
   EXPECT_THAT(told(), Contains("connect deny private_range 10.1.2.3 5001"));
-  EXPECT_EQ(events_of(EventKind::Connect).at(0).rule, "allow-cidr 10.1.0.0/16:5000");
+  EXPECT_EQ(events_of(EventKind::Connect).at(0).rule, "allow-cidr [fd12::5]:5000");
 }
 
 TEST_F(Flows, WorksOverIpv6AndFallsBackToTheFamilyThatWorks) {
