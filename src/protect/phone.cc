@@ -132,6 +132,7 @@ Found match_phone(const Window& window, const Numbers& numbers, size_t first) {
   if (like_date(numbers, first, last) || all_same(candidate.digits)) return std::nullopt;
   if (!clear_before(candidate, true) || !clear_after(candidate, true)) return std::nullopt;
   if (candidate.digits.starts_with("00")) {
+    if (numbers.groups[first].length == 1) return std::nullopt;  // "0.0059": an amount
     if ((context_before(window, start) & kSaysPhone) == 0) return std::nullopt;
     if (Found found = international(window, numbers, first, start)) return found;
   }
