@@ -432,77 +432,119 @@ constexpr Word kOtherWords[] = {
 };
 
 constexpr size_t kSlots = 1024;
-constexpr uint32_t slot_of(std::string_view word) {
-  uint32_t hash = 2166136261U;
-  for (const char c : word) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619U;
-  return (hash ^ (hash >> 15)) % kSlots;
+constexpr uint32_t kHashStart = 2166136261U;
+constexpr uint32_t hash_step(uint32_t hash, char c) {
+  return (hash ^ static_cast<uint8_t>(c)) * 16777619U;
 }
+constexpr uint32_t slot_of(uint32_t hash) { return (hash ^ (hash >> 15)) % kSlots; }
 
 // Indices into the words, from 1; 0: nothing.
 constexpr std::array<uint16_t, kSlots> kTable = [] {
   std::array<uint16_t, kSlots> out{};
   uint16_t index = 0;
   for (const Word& word : kAsciiWords) {
-    uint32_t slot = slot_of(word.text);
+    uint32_t hash = kHashStart;
+    for (const char c : word.text) hash = hash_step(hash, c);
+    uint32_t slot = slot_of(hash);
     while (out.at(slot) != 0) slot = (slot + 1) % kSlots;
     out.at(slot) = ++index;
   }
   return out;
 }();
 
-// By length the letters that words of the table begin with: most of a text's words are none of
-// them, and that is known before they are read.
+// By length the letters that words of the table begin and end with, and by first letter those that
+// follow it: most of a text's words are none of the table's, and that is known before they are
+// read.
 constexpr size_t kLengths = 32;
-constexpr std::array<uint32_t, kLengths> kFirstLetters = [] {
-  std::array<uint32_t, kLengths> out{};
-  for (const Word& word : kAsciiWords)
-    out.at(word.text.size()) |= 1U << (static_cast<uint8_t>(word.text.front()) & 31U);
+constexpr uint32_t letter(char c) { return static_cast<uint8_t>(c) & 31U; }  // of either case
+struct Letters {
+  std::array<uint32_t, kLengths> first{};
+  std::array<uint32_t, kLengths> last{};
+  std::array<uint32_t, 32> second{};
+};
+constexpr Letters kLetters = [] {
+  Letters out;
+  for (const Word& word : kAsciiWords) {
+    out.first.at(word.text.size()) |= 1U << letter(word.text.front());
+    out.last.at(word.text.size()) |= 1U << letter(word.text.back());
+    out.second.at(letter(word.text[0])) |= 1U << letter(word.text[1]);
+  }
   return out;
 }();
 
-// Whether a word of that length and first letter, of either case, may be one.
-bool may_mean(size_t length, char first) {
-  return length < kLengths &&
-         (kFirstLetters[length] >> (static_cast<uint8_t>(first) & 31U) & 1U) != 0;
-}
-
+// Of a word in any case of letters; 0: nothing.
 uint32_t meaning(std::string_view word) {
-  if (!may_mean(word.size(), word.front())) return 0;
-  for (uint32_t slot = slot_of(word); kTable[slot] != 0; slot = (slot + 1) % kSlots) {
+  const size_t length = word.size();
+  if (length < 2 || length >= kLengths) return 0;
+  const uint32_t first = letter(word[0]);
+  if (((kLetters.first[length] >> first) & (kLetters.last[length] >> letter(word[length - 1])) &
+       (kLetters.second[first] >> letter(word[1])) & 1U) == 0)
+    return 0;
+  std::array<char, kLengths> lowered;  // only what is of the word is written
+  uint32_t hash = kHashStart;
+  for (size_t i = 0; i < length; ++i) hash = hash_step(hash, lowered[i] = lower(word[i]));
+  for (uint32_t slot = slot_of(hash); kTable[slot] != 0; slot = (slot + 1) % kSlots) {
     const Word& known = kAsciiWords[kTable[slot] - 1];
-    if (known.text == word) return known.says;
+    if (known.text == std::string_view(lowered.data(), length)) return known.says;
   }
   return 0;
 }
 
-// Of a label: as a whole, else of its last part ("home_phone", "billingPhone", "card-number").
-// `parts`: it may have some.
-uint32_t meaning_of_label(std::string_view word, bool parts) {
-  if (!parts && !may_mean(word.size(), word.front())) return 0;
-  std::array<char, kReach> lowered;  // only what is of the word is written
-  for (size_t i = 0; i < word.size(); ++i) lowered[i] = lower(word[i]);
-  const std::string_view whole(lowered.data(), word.size());
-  if (const uint32_t says = meaning(whole); says != 0 || !parts) return says;
+// Of a label with parts: as a whole, else of its last part that means something ("home_phone",
+// "billingPhone", "card-number").
+uint32_t meaning_of_label(std::string_view word) {
+  if (const uint32_t says = meaning(word); says != 0) return says;
   size_t end = word.size();
   for (size_t i = word.size(); i-- > 0;) {
     const bool hump = i > 0 && is(word[i], kUpper) && is(word[i - 1], kLower);
     const bool mark = is(word[i], kWordMark);
     if (!hump && !mark && i != 0) continue;
     const size_t from = mark ? i + 1 : i;
-    const uint32_t says = end > from ? meaning(whole.substr(from, end - from)) : 0;
+    const uint32_t says = end > from ? meaning(word.substr(from, end - from)) : 0;
     if (says != 0) return says;
     end = i;
   }
   return 0;
 }
 
-// Which of 16 bytes separate fields, or may.
-uint32_t field_marks(const char* text) {
-  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(text));
-  __m128i marks = _mm_setzero_si128();
-  for (const char mark : {'\n', '\t', '|', '{', '}', '&', ';', ','})
-    marks = _mm_or_si128(marks, _mm_cmpeq_epi8(bytes, _mm_set1_epi8(mark)));
-  return static_cast<uint32_t>(_mm_movemask_epi8(marks));
+// One bit a byte of what is read before a value, the byte before it at the top.
+struct Kinds {
+  uint64_t alpha = 0;
+  uint64_t upper = 0;
+  uint64_t digit = 0;
+  uint64_t word = 0;  // alpha, digit, '_', '-'
+  uint64_t high = 0;
+  uint64_t field = 0;  // separates fields, or may
+};
+
+template <typename... Bytes>
+__m128i any_of(__m128i text, Bytes... bytes) {
+  return (... | _mm_cmpeq_epi8(text, _mm_set1_epi8(bytes)));
+}
+// The `count` bytes from `first` on.
+__m128i any_from(__m128i text, char first, int count) {
+  const __m128i less = _mm_sub_epi8(text, _mm_set1_epi8(first));
+  return _mm_cmpeq_epi8(_mm_min_epu8(less, _mm_set1_epi8(static_cast<char>(count - 1))), less);
+}
+uint64_t bits_of(__m128i set) {
+  return static_cast<uint64_t>(static_cast<uint32_t>(_mm_movemask_epi8(set)));
+}
+
+// Adds what 16 bytes are, at `from`.
+void classify(const char* data, size_t from, Kinds& out) {
+  const __m128i text = _mm_loadu_si128(reinterpret_cast<const __m128i*>(data));
+  const __m128i case_bit = _mm_set1_epi8(0x20);
+  const __m128i alpha = any_from(text | case_bit, 'a', 26);
+  const __m128i digit = any_from(text, '0', 10);
+  const __m128i upper = _mm_andnot_si128(_mm_cmpeq_epi8(text & case_bit, case_bit), alpha);
+  out.alpha |= bits_of(alpha) << from;
+  out.upper |= bits_of(upper) << from;
+  out.digit |= bits_of(digit) << from;
+  out.word |= bits_of(alpha | digit | any_of(text, '_', '-')) << from;
+  out.high |= bits_of(text) << from;
+  out.field |=
+      bits_of(any_from(text, '\t', 2) | any_from(text, '{', 3) | any_of(text, '&', ';', ','))
+      << from;
 }
 
 // Whether the mark at `i` ends a field: of commas only those beside quotes do.
@@ -515,21 +557,35 @@ bool ends_field(std::string_view text, size_t i) {
          (i > 0 && text[i - 1] == '"');
 }
 
-// Where the field of the value begins in `text`: behind the last thing that separates fields.
-size_t field_start(std::string_view text) {
-  constexpr size_t kBlock = 16;
-  std::array<char, kBlock> first{};  // the bytes before the last whole block
+// The bits below the one at `end`.
+uint64_t below(size_t end) { return end >= 64 ? ~uint64_t{0} : (uint64_t{1} << end) - 1; }
+size_t top(uint64_t mask) { return static_cast<size_t>(std::bit_width(mask)); }
+
+// Reads from the end of the text back to where the field of the value begins: behind the last thing
+// that separates fields. Returns where that is; nothing before it is in the masks.
+size_t read_field(std::string_view text, Kinds& kinds) {
+  constexpr size_t kPart = 16;
   for (size_t end = text.size(); end > 0;) {
-    const size_t from = end - std::min(end, kBlock);
-    const char* block = text.data() + from;
-    if (end - from < kBlock) {
-      std::memcpy(first.data(), block, end - from);
-      block = first.data();
+    const size_t from = end - std::min(end, kPart);
+    if (end - from < kPart) {
+      std::array<char, kPart> rest{};  // the bytes before the last whole part
+      std::memcpy(rest.data(), text.data(), end);
+      classify(rest.data(), 0, kinds);
+    } else {
+      classify(text.data() + from, from, kinds);
     }
-    for (uint32_t marks = field_marks(block); marks != 0;) {
-      const auto at = static_cast<uint32_t>(std::bit_width(marks)) - 1;
-      if (ends_field(text, from + at)) return from + at + 1;
-      marks &= ~(1U << at);
+    for (uint64_t marks = kinds.field & below(end); marks != 0;) {
+      const size_t mark = top(marks) - 1;
+      if (ends_field(text, mark)) {
+        const uint64_t kept = ~below(mark + 1);
+        kinds.alpha &= kept;
+        kinds.upper &= kept;
+        kinds.digit &= kept;
+        kinds.word &= kept;
+        kinds.high &= kept;
+        return mark + 1;
+      }
+      marks ^= uint64_t{1} << mark;
     }
     end = from;
   }
@@ -540,34 +596,36 @@ size_t field_start(std::string_view text) {
 
 uint32_t context_before(const Window& window, size_t start) {
   std::string_view text = window.behind(start, kReach);
-  text.remove_prefix(field_start(text));
+  Kinds kinds;
+  const size_t field = read_field(text, kinds);
   uint32_t says = 0;
   bool high = false;
   bool digits = false;
-  for (size_t end = text.size(); end > 0;) {
-    const char last = text[end - 1];
-    high = high || is(last, kHigh);
+  // Words from the last to the first: each ends with a letter, what is between them are gaps.
+  for (size_t end = text.size(); end > field;) {
+    const size_t last = top(kinds.alpha & below(end));
+    const uint64_t gap = below(end) & ~below(last);
+    high = high || (kinds.high & gap) != 0;
     // Words before another value speak of that one.
-    digits = digits || is(last, kDigit);
+    digits = digits || (kinds.digit & gap) != 0;
     if (says != 0 && digits) return says;
-    if (!is(last, kAlpha)) {
-      --end;
-      continue;
-    }
-    size_t from = end;
-    uint8_t kinds = 0;
-    for (; from > 0 && is(text[from - 1], kAlnum | kWordMark); --from)
-      kinds |= kKinds[static_cast<uint8_t>(text[from - 1])];
-    const bool parts = (kinds & kWordMark) != 0 || (kinds & kAlpha) == kAlpha;
-    const uint32_t word = meaning_of_label(text.substr(from, end - from), parts);
+    if (last == 0) break;
+    const size_t from = top(~kinds.word & below(last));
+    const uint64_t word = below(last) & ~below(from);
+    const uint64_t marks = kinds.word & ~(kinds.alpha | kinds.digit);
+    const uint64_t humps = kinds.upper & ((kinds.alpha & ~kinds.upper & word) << 1);
+    const std::string_view written = text.substr(from, last - from);
+    const uint32_t meant =
+        ((marks | humps) & word) != 0 ? meaning_of_label(written) : meaning(written);
     // The start of the reach may have cut this word: then it says nothing.
     const bool cut = from == 0 && text.size() == kReach;
     if (!cut) {
-      if (says == 0 && !high && word == kSaysOther) return digits ? 0 : uint32_t{kSaysOther};
-      says |= word & ~uint32_t{kSaysOther};
+      if (says == 0 && !high && meant == kSaysOther) return digits ? 0 : uint32_t{kSaysOther};
+      says |= meant & ~uint32_t{kSaysOther};
     }
     end = from;
   }
+  text.remove_prefix(field);
   if (!high) return says;
   size_t other_at = 0;
   size_t best_at = 0;
