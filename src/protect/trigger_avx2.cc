@@ -19,8 +19,7 @@ MVM_TARGET __attribute__((always_inline)) inline uint64_t bits_of(__m256i a, __m
   return low | (uint64_t{high} << 32);
 }
 
-MVM_TARGET __attribute__((always_inline)) inline void classify(const char* data, Sheet& sheet,
-                                                               size_t block) {
+MVM_TARGET __attribute__((always_inline)) inline Block classify(const char* data) {
   const __m256i low_rows = _mm256_broadcastsi128_si256(
       _mm_load_si128(reinterpret_cast<const __m128i*>(kRows.low.data())));
   const __m256i high_rows = _mm256_broadcastsi128_si256(
@@ -47,15 +46,17 @@ MVM_TARGET __attribute__((always_inline)) inline void classify(const char* data,
   const uint64_t digit = bits_of<7>(kinds[0], kinds[1]);
   const uint64_t alpha = bits_of<6>(kinds[0], kinds[1]) | bits_of<5>(kinds[0], kinds[1]);
   const uint64_t marks = bits_of<4>(kinds[0], kinds[1]) | bits_of<3>(kinds[0], kinds[1]);
-  sheet.digit[block] = digit;
-  sheet.alpha[block] = alpha;
-  sheet.upper[block] = alpha & ~bits_of<2>(texts[0], texts[1]);  // bit 5 tells the case
-  sheet.word[block] = alpha | digit | marks;
-  sheet.address[block] = bits_of<0>(kinds[0], kinds[1]) | bits_of<2>(kinds[0], kinds[1]) | digit;
-  sheet.separator[block] = bits_of<1>(kinds[0], kinds[1]);
-  sheet.at[block] = bits_of<0>(ats[0], ats[1]);
-  sheet.blank[block] = bits_of<0>(blanks[0], blanks[1]);
-  sheet.high[block] = bits_of<0>(texts[0], texts[1]);
+  Block out;
+  out.digit = digit;
+  out.alpha = alpha;
+  out.upper = alpha & ~bits_of<2>(texts[0], texts[1]);  // bit 5 tells the case
+  out.word = alpha | digit | marks;
+  out.address = bits_of<0>(kinds[0], kinds[1]) | bits_of<2>(kinds[0], kinds[1]) | digit;
+  out.separator = bits_of<1>(kinds[0], kinds[1]);
+  out.at = bits_of<0>(ats[0], ats[1]);
+  out.blank = bits_of<0>(blanks[0], blanks[1]);
+  out.high = bits_of<0>(texts[0], texts[1]);
+  return out;
 }
 
 }

@@ -15,16 +15,14 @@ MVM_TARGET __attribute__((always_inline)) inline __mmask64 with(__m512i kinds, i
   return _mm512_test_epi8_mask(kinds, _mm512_set1_epi8(static_cast<char>(bits)));
 }
 
-// From a mask to memory by way of a general register: straight takes the processor twice as long.
-MVM_TARGET __attribute__((always_inline)) inline void put(__mmask64 mask, Marks& marks,
-                                                          size_t block) {
+// To memory by way of a general register: straight from a mask takes the processor twice as long.
+MVM_TARGET __attribute__((always_inline)) inline uint64_t bits_of(__mmask64 mask) {
   uint64_t bits = mask;
   asm("" : "+r"(bits));
-  marks[block] = bits;
+  return bits;
 }
 
-MVM_TARGET __attribute__((always_inline)) inline void classify(const char* data, Sheet& sheet,
-                                                               size_t block) {
+MVM_TARGET __attribute__((always_inline)) inline Block classify(const char* data) {
   const __m512i low_rows = _mm512_maskz_broadcast_i32x4(
       0xffff, _mm_load_si128(reinterpret_cast<const __m128i*>(kRows.low.data())));
   const __m512i high_rows = _mm512_maskz_broadcast_i32x4(
@@ -36,18 +34,20 @@ MVM_TARGET __attribute__((always_inline)) inline void classify(const char* data,
       _mm512_shuffle_epi8(high_rows, _mm512_and_si512(_mm512_srli_epi16(text, 4), nibble));
   const __m512i kinds = _mm512_and_si512(low, high);
   const __mmask64 alpha = with(kinds, kBitUpperRows | kBitLowerRows);
-  put(with(kinds, kBitDigit), sheet.digit, block);
-  put(alpha, sheet.alpha, block);
-  // Bit 5 tells the case.
-  put(_mm512_mask_testn_epi8_mask(alpha, text, _mm512_set1_epi8(32)), sheet.upper, block);
-  put(with(kinds, kBitUpperRows | kBitLowerRows | kBitDigit | kBitUnderscore | kBitDash),
-      sheet.word, block);
-  put(with(kinds, kBitHex | kBitDigit | kBitColon), sheet.address, block);
-  put(with(kinds, kBitSeparator), sheet.separator, block);
-  put(_mm512_cmpeq_epi8_mask(text, _mm512_set1_epi8('@')), sheet.at, block);
-  put(_mm512_cmplt_epu8_mask(_mm512_sub_epi8(text, _mm512_set1_epi8(1)), _mm512_set1_epi8(' ')),
-      sheet.blank, block);
-  put(_mm512_movepi8_mask(text), sheet.high, block);
+  const __m512i less = _mm512_sub_epi8(text, _mm512_set1_epi8(1));
+  Block out;
+  out.digit = bits_of(with(kinds, kBitDigit));
+  out.alpha = bits_of(alpha);
+  out.upper =  // bit 5 tells the case
+      bits_of(_mm512_mask_testn_epi8_mask(alpha, text, _mm512_set1_epi8(32)));
+  out.word =
+      bits_of(with(kinds, kBitUpperRows | kBitLowerRows | kBitDigit | kBitUnderscore | kBitDash));
+  out.address = bits_of(with(kinds, kBitHex | kBitDigit | kBitColon));
+  out.separator = bits_of(with(kinds, kBitSeparator));
+  out.at = bits_of(_mm512_cmpeq_epi8_mask(text, _mm512_set1_epi8('@')));
+  out.blank = bits_of(_mm512_cmplt_epu8_mask(less, _mm512_set1_epi8(' ')));
+  out.high = bits_of(_mm512_movepi8_mask(text));
+  return out;
 }
 
 }

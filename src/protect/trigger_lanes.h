@@ -1,6 +1,6 @@
 // The part of find_triggers() that is the same for every instruction set, compiled for each: the
 // file that includes this defines MVM_TARGET, the attribute of its functions, and MVM_LANES, the
-// bytes of its vectors, and has classify(), which fills a block's words of the sheet.
+// bytes of its vectors, and has classify(), which tells the kinds of a block's bytes.
 //
 // A vector holds a mask of several blocks, a lane each, so that a step of the combining below is
 // one instruction for all of them. A run of 16 is found in four steps, by doubling what is known:
@@ -120,16 +120,16 @@ MVM_INLINE void combine(Sheet& sheet, size_t block) {
 
 MVM_TARGET void find(const char* data, size_t blocks, char before, uint64_t* out) {
   Sheet sheet;
-  classify_before(sheet, before);
-  classify(data, sheet, kFirst);
+  put_before(before, sheet);
+  put(classify(data), kFirst, sheet);
   while (blocks > 0) {
     const size_t count = std::min(blocks, kBatch);
-    for (size_t i = 1; i <= count; ++i) classify(data + i * kBlockSize, sheet, kFirst + i);
+    for (size_t i = 1; i <= count; ++i) put(classify(data + i * kBlockSize), kFirst + i, sheet);
     for (size_t i = 0; i < count; i += kLanes) combine(sheet, kFirst + i);
     sheet.number[kFirst + count] = sheet.separator[kFirst + count] | sheet.digit[kFirst + count];
     add_numbers(data, count, sheet);
     out = std::copy_n(sheet.out + kFirst, count, out);
-    turn_over(sheet, count);
+    turn_over(count, sheet);
     data += count * kBlockSize;
     blocks -= count;
   }

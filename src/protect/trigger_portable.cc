@@ -9,9 +9,10 @@
 namespace mvm::protect {
 namespace {
 
-void classify(const char* data, Sheet& sheet, size_t block) {
-  each_kind(sheet, [block](Marks& marks) { marks[block] = 0; });
-  for (size_t i = 0; i < kBlockSize; ++i) classify_byte(sheet, block, data[i], uint64_t{1} << i);
+Block classify(const char* data) {
+  Block out;
+  for (size_t i = 0; i < kBlockSize; ++i) classify_byte(data[i], i, out);
+  return out;
 }
 
 }

@@ -55,20 +55,45 @@ inline constexpr size_t kBlockSize = 64;
 inline constexpr size_t kBatch = 64;  // blocks; what is written is read when it is in the cache
 inline constexpr size_t kFirst = 8;   // index of the batch's first block
 
-// A word of bits a block. Only those of blocks that were classified are written, and what is
-// computed of others is not used.
-using Marks = uint64_t[kFirst + kBatch + 8];
+// The bytes of a block by their kinds, a bit each.
+struct Block {
+  uint64_t digit = 0;
+  uint64_t alpha = 0;
+  uint64_t upper = 0;
+  uint64_t word = 0;       // alpha, digit, '_', '-'
+  uint64_t address = 0;    // hexadecimal digits and ':'
+  uint64_t separator = 0;  // of digits: space ( ) - . /
+  uint64_t at = 0;         // '@'
+  uint64_t blank = 0;      // space, control characters; not NUL, which is what lies past the text
+  uint64_t high = 0;       // beyond ASCII
+};
 
+inline void classify_byte(char c, size_t index, Block& out) {
+  const auto mark = [index](uint64_t& mask, bool is_one) { mask |= uint64_t{is_one} << index; };
+  mark(out.digit, is(c, kDigit));
+  mark(out.alpha, is(c, kAlpha));
+  mark(out.upper, is(c, kUpper));
+  mark(out.word, is(c, kAlnum | kWordMark));
+  mark(out.address, is_hex(c) || c == ':');
+  mark(out.separator, c == ' ' || c == '(' || c == ')' || c == '-' || c == '.' || c == '/');
+  mark(out.at, c == '@');
+  mark(out.blank, c >= 1 && c <= ' ');
+  mark(out.high, is(c, kHigh));
+}
+
+// The same of many blocks. Only what was put() is read, or what is computed of other words not
+// used.
+using Marks = uint64_t[kFirst + kBatch + 8];
 struct Sheet {
   Marks digit;
   Marks alpha;
   Marks upper;
-  Marks word;       // alpha, digit, '_', '-'
-  Marks address;    // hexadecimal digits and ':'
-  Marks separator;  // of digits: space ( ) - . /
-  Marks at;         // '@'
-  Marks blank;      // space and control characters but NUL, which is what lies past the text
-  Marks high;       // beyond ASCII
+  Marks word;
+  Marks address;
+  Marks separator;
+  Marks at;
+  Marks blank;
+  Marks high;
 
   // Computed from those.
   Marks number;    // digits and their separators
@@ -77,38 +102,32 @@ struct Sheet {
   Marks out;
 };
 
-template <typename Do>
-void each_kind(Sheet& sheet, Do work) {
-  for (Marks* marks : {&sheet.digit, &sheet.alpha, &sheet.upper, &sheet.word, &sheet.address,
-                       &sheet.separator, &sheet.at, &sheet.blank, &sheet.high})
-    work(*marks);
-}
-
-inline void classify_byte(Sheet& sheet, size_t block, char c, uint64_t bit) {
-  const auto mark = [&](Marks& marks, bool set) { marks[block] |= set ? bit : 0; };
-  mark(sheet.digit, is(c, kDigit));
-  mark(sheet.alpha, is(c, kAlpha));
-  mark(sheet.upper, is(c, kUpper));
-  mark(sheet.word, is(c, kAlnum | kWordMark));
-  mark(sheet.address, is_hex(c) || c == ':');
-  mark(sheet.separator, c == ' ' || c == '(' || c == ')' || c == '-' || c == '.' || c == '/');
-  mark(sheet.at, c == '@');
-  mark(sheet.blank, c >= 1 && c <= ' ');
-  mark(sheet.high, is(c, kHigh));
+__attribute__((always_inline)) inline void put(const Block& block, size_t index, Sheet& sheet) {
+  sheet.digit[index] = block.digit;
+  sheet.alpha[index] = block.alpha;
+  sheet.upper[index] = block.upper;
+  sheet.word[index] = block.word;
+  sheet.address[index] = block.address;
+  sheet.separator[index] = block.separator;
+  sheet.at[index] = block.at;
+  sheet.blank[index] = block.blank;
+  sheet.high[index] = block.high;
 }
 
 // Before the first block: of the byte before it.
-inline void classify_before(Sheet& sheet, char before) {
-  each_kind(sheet, [](Marks& marks) { marks[kFirst - 1] = 0; });
-  classify_byte(sheet, kFirst - 1, before, uint64_t{1} << 63);
+inline void put_before(char before, Sheet& sheet) {
+  Block block;
+  classify_byte(before, kBlockSize - 1, block);
+  put(block, kFirst - 1, sheet);
 }
 
 // The last block of a batch is the one before the next batch, and that after it begins that.
-inline void turn_over(Sheet& sheet, size_t blocks) {
-  each_kind(sheet, [blocks](Marks& marks) {
-    marks[kFirst - 1] = marks[kFirst + blocks - 1];
-    marks[kFirst] = marks[kFirst + blocks];
-  });
+inline void turn_over(size_t blocks, Sheet& sheet) {
+  for (Marks* marks : {&sheet.digit, &sheet.alpha, &sheet.upper, &sheet.word, &sheet.address,
+                       &sheet.separator, &sheet.at, &sheet.blank, &sheet.high}) {
+    (*marks)[kFirst - 1] = (*marks)[kFirst + blocks - 1];
+    (*marks)[kFirst] = (*marks)[kFirst + blocks];
+  }
 }
 
 // Whether the number could be something, of which most in a text could not. `digits` and `number`
