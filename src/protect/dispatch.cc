@@ -50,14 +50,12 @@ Outcome examine_token(const Window& window, Token token, const ClassSet& classes
   return {std::nullopt, token.text.size() > kMaxMixedWord ? token.end : 0};
 }
 
-// The fewest digits that a row of the table of number forms has, and a phone number, and the most
-// that stand in one group of one: 17 behind a '+'.
+// The fewest digits that a row of the table of number forms has, and a phone number.
 constexpr size_t kLeastShape = 8;
 constexpr size_t kLeastPhone = 7;
-constexpr size_t kMostPhone = 17;
 
-// Whether the words before a number say nothing that a date or a national phone number needs, asked
-// once for all of its groups: what stands before the later ones are the same words.
+// Whether the words before a number say nothing that a national phone number needs, asked once for
+// all of its groups: what stands before the later ones are the same words.
 class Quiet {
  public:
   Quiet(const Window& window, const Numbers& numbers) : window_(window), numbers_(numbers) {}
@@ -105,11 +103,11 @@ Found examine_group(const Window& window, const Numbers& numbers, size_t group, 
     const Candidate candidate{window, numbers, group, group, {}};
     if (Found found = match_shape(candidate, classes)) return found;
   }
-  if (first.length <= 4 && group + 2 < numbers.count && next.separator != '(' && !quiet())
+  if (first.length <= 4 && group + 2 < numbers.count && next.separator != '(')
     if (Found found = ask(PiiClass::BirthDate, match_date)) return found;
   if (first.length == 4)
     if (Found found = ask(PiiClass::BirthDate, match_named_month)) return found;
-  if (left < kLeastPhone || first.length > kMostPhone || quiet()) return std::nullopt;
+  if (left < kLeastPhone || !may_be_phone(window, numbers, group) || quiet()) return std::nullopt;
   return ask(PiiClass::Phone, match_phone);
 }
 

@@ -68,6 +68,8 @@ bool may_start_shape(uint8_t first, uint8_t second) noexcept;
 
 // Phone numbers: with a country code from '+' or "00"; and national ones where words say so.
 Found match_phone(const Window& window, const Numbers& numbers, size_t first);
+// Whether it could be one, whatever the words before it say.
+bool may_be_phone(const Window& window, const Numbers& numbers, size_t first);
 Found match_ipv4(const Window& window, const Numbers& numbers, size_t first);
 Found match_date(const Window& window, const Numbers& numbers, size_t first);
 Found match_coordinates(const Window& window, const Numbers& numbers, size_t first);
