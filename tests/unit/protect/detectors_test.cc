@@ -128,6 +128,8 @@ TEST(CryptoAddress, NeedsItsChecksum) {
            {"crypto_address:bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"}},
           {"bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqzk5jj0",
            {"crypto_address:bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqzk5jj0"}},
+          {"56 71 0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
+           {"crypto_address:0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}},
           {"1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNb", {}},
           {"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeD", {}},
           {"bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdw", {}}});
