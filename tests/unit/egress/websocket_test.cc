@@ -69,6 +69,7 @@ struct Way {
   bool route;  // requests are judged; else the host is admitted as it is
   const char* told;
 };
+void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 
 class WebSocket : public EgressTest {
  protected:
