@@ -66,7 +66,12 @@ Network::~Network() = default;
 
 void Network::believe() {
   settings_.trust = crypto::TrustStore::system();
-  settings_.trust_by_host = upstream_authorities(config_->upstream_ca, settings_.trust);
+  try {
+    settings_.trust_by_host = upstream_authorities(config_->upstream_ca, settings_.trust);
+  } catch (const Error& error) {
+    mistake_ = error;
+    throw;
+  }
 }
 
 void Network::start_proxy(loop::Loop& loop) {
@@ -109,8 +114,9 @@ void Network::open(loop::Loop& loop) {
     missing_ = error.message();
   }
   maker_.reset();
-  if (!proxy_ && (config_->has_rules() || !config_->upstream_ca.empty()))
-    throw Error(Kind::Unsupported, missing_ + " (--no-network starts it without)");
+  if (mistake_) throw Error(*mistake_);
+  if (!proxy_ && config_->has_rules())
+    throw Error(Kind::Unsupported, missing_ + " (with --no-network instead of rules it starts)");
 }
 
 std::optional<proto::MonitorNic> Network::card() const {
