@@ -6,6 +6,7 @@
 #include "mvm/base/error.h"
 #include "mvm/base/text.h"
 
+#include "health.h"
 #include "json.h"
 
 namespace mvm::oci {
@@ -182,6 +183,7 @@ Config parse_config(std::string_view text) {
   config.user = text_of(*run, "User", "config");
   config.workdir = text_of(*run, "WorkingDir", "config");
   config.stop_signal = text_of(*run, "StopSignal", "config");
+  config.health = health_of(*run);
   if (const Json* labels = member(*run, "Labels")) {
     if (!labels->is_object()) throw Error(Kind::Invalid, "config.Labels must be an object");
     if (labels->size() > kMaxConfigTexts)

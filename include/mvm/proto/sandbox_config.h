@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "mvm/base/bytes.h"
+#include "mvm/proto/health.h"
 #include "mvm/proto/network.h"
 #include "mvm/proto/profile.h"
 
@@ -72,6 +73,7 @@ struct SandboxConfig {
   std::vector<std::pair<std::string, std::string>> env;
   std::string workdir;
   std::string user;
+  std::optional<HealthCheck> health;  // nothing: none is run
   Profile profile = Profile::Dev;
   // Bounds on every exec: a request may ask for less, never for more. 0: none.
   uint64_t exec_timeout_ms = 0;
