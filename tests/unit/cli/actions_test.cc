@@ -488,6 +488,18 @@ TEST_F(Actions, RunNeedsACommandOrAnImageThatHasOne) {
             "the image bare names no command of its own; put one after --");
 }
 
+TEST_F(Actions, RunOfAnInitSystemIsExplained) {
+  for (const char* init : {"/sbin/init", "/lib/systemd/systemd", "init"}) {
+    api::Image image;
+    image.name = "machine";
+    image.entrypoint = {init};
+    daemon.image_list = {image};
+    EXPECT_THAT(failure({"run", "machine"}),
+                HasSubstr("starts an init system (" + std::string(init) + ")"));
+    EXPECT_TRUE(daemon.created.empty());
+  }
+}
+
 TEST_F(Actions, ImageListPrintsATable) {
   api::Image image;
   image.name = "base:latest";
