@@ -385,6 +385,7 @@ TEST_F(Guests, AreWholeRootFileSystems) {
            packages = [ (pkgs.writeShellScriptBin "serve" "echo serving") ];
            files."/etc/a.conf" = "text\n";
            files."/srv/it's here" = { text = "kept"; mode = "0640"; uid = 1000; gid = 1000; };
+           healthcheck = { command = "test -e /srv"; interval = 5; };
            labels.team = "search";)");
   const Result result = build(builder_, request(), watch_);
   EXPECT_EQ(result.image.user, "agent");
@@ -393,6 +394,7 @@ TEST_F(Guests, AreWholeRootFileSystems) {
   EXPECT_THAT(result.image.env, Contains("WORD=x"));
   EXPECT_THAT(result.image.env, Contains("PATH=/bin"));
   EXPECT_THAT(result.image.labels, Contains(Pair("team", "search")));
+  EXPECT_EQ(result.image.health, (proto::HealthCheck{{"/bin/sh", "-c", "test -e /srv"}, 5'000}));
   const auto image = open(result.image);
   EXPECT_EQ(image.at("home/agent").uid, 1000U);
   EXPECT_EQ(image.at("tmp").mode & 07777, 01777);

@@ -117,6 +117,7 @@ static api::Image shown(const store::Image& image) {
   out.env = image.manifest.config.env;
   out.user = image.manifest.config.user;
   out.workdir = image.manifest.config.workdir;
+  out.health = image.manifest.config.health;
   out.labels = image.manifest.config.labels;
   out.size = image.manifest.size;
   out.content_bytes = image.manifest.content_bytes;
