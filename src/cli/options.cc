@@ -91,6 +91,7 @@ config::Settings settings_of(const Arguments& arguments) {
         wrong(arguments, "--no-network and --" + std::string(other) + " contradict");
     settings.network_enabled = false;
   }
+  if (arguments.flag("no-healthcheck")) settings.healthcheck = false;
   for (const std::string& label : arguments.values("label")) {
     const size_t equals = label.find('=');
     const std::string name = label.substr(0, equals);

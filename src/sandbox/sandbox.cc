@@ -24,6 +24,7 @@
 #include "audit_trail.h"
 #include "console.h"
 #include "exit_record.h"
+#include "health.h"
 #include "monitor_link.h"
 #include "mux.h"
 #include "network.h"
@@ -166,6 +167,7 @@ class Sandbox::Impl {
   PolicyDesk desk_;
   Ports ports_;
   Watchdog watchdog_;
+  HealthWatch health_;
   VsockBridge vsock_;
   std::unique_ptr<MonitorLink> monitor_;
   loop::Watch control_watch_;
@@ -259,6 +261,7 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config,
                                                format_duration_ms(config_.watchdog_ms) +
                                                " (watchdog)");
                 }),
+      health_(loop, mux_, config_.health),
       vsock_(loop, std::move(take(fds, proto::SandboxFd::Vsock)),
              std::move(take(fds, proto::SandboxFd::Runtime)), [this](sys::Fd fd, uint32_t port) {
                if (!mux_.in_use()) await_use();
@@ -422,6 +425,7 @@ proto::SandboxStatus Sandbox::Impl::status() const {
     status.idle_left_ms = idle_deadline_ ? left_of(config_.idle_timeout_ms, now - idle_since_)
                                          : config_.idle_timeout_ms;
   status.network_missing = network_.missing();
+  status.health = health_.status();
   status.end = end_;
   return status;
 }
@@ -456,6 +460,7 @@ void Sandbox::Impl::on_agent_ready() {
   if (const std::string authority = network_.authority(); !authority.empty())
     mux_.tell_agent(proto::TrustRequest{authority}.encode());
   watchdog_.start();
+  health_.start();
   ports_.start();
   if (!mux_.in_use()) await_use();
   ready_ms_ = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -469,6 +474,7 @@ void Sandbox::Impl::on_agent_ready() {
 
 void Sandbox::Impl::on_agent_lost(AgentLoss loss, const std::string& why) {
   watchdog_.stop();
+  health_.stop();
   if (verdict_) return;
   if (loss == AgentLoss::BrokeProtocol) return kill(EndReason::Crashed, why);
   // While it stops, the agent goes before the machine does. At any other time its end is the
@@ -608,6 +614,7 @@ void Sandbox::Impl::finish(const SandboxEnd& end) {
   boot_deadline_.reset();
   stop_deadline_.reset();
   watchdog_.stop();
+  health_.stop();
   ttl_deadline_.reset();
   idle_deadline_.reset();
   control_watch_.reset();

@@ -67,6 +67,15 @@ class DaemonTest : public testing::Test {
     image::import_image(images, root, store::parse_image_name("base"));
   }
 
+  // The image "checked": base with a check of its health.
+  void import_checked() {
+    image::ImportOptions options;
+    options.config.health = proto::HealthCheck{{"/bin/image-check"}};
+    store::Images images(paths_);
+    image::import_image(images, temporary_.path() + "/root", store::parse_image_name("checked"),
+                        options);
+  }
+
   void TearDown() override {
     // What a failed test left running.
     if (!sys::exists(paths_.daemon_socket())) start();
@@ -338,6 +347,51 @@ TEST_F(DaemonTest, LimitsAreKeptAndWhatIsLeftIsTold) {
   endless.limits.ttl_ms = api::kMaxLimitMs + 1;
   const Error error = error_of([&] { client()->create(endless); });
   EXPECT_NE(error.message().find("sandbox.limits.ttl_ms"), std::string::npos) << error.message();
+}
+
+TEST_F(DaemonTest, HealthIsCheckedAsTheImageSaysUnlessAnotherIsAskedFor) {
+  import_checked();
+  start();
+  auto checked = spec("web");
+  checked.image = "checked";
+  EXPECT_EQ(client()->create(checked).health->state, proto::Health::Unhealthy);
+  const auto health = client()->sandbox("web").health;
+  ASSERT_TRUE(health);
+  EXPECT_EQ(health->failures, 3U);
+  EXPECT_EQ(health->checks, 4U);
+  EXPECT_EQ(health->checked_at, "2026-01-02T03:04:05.006Z");
+  EXPECT_EQ(health->exit_code, 7);
+  EXPECT_EQ(health->output, "/bin/image-check\n\\x1b[2J");
+  EXPECT_EQ(client()->image("checked").health->command, std::vector<std::string>{"/bin/image-check"});
+
+  auto own = checked;
+  own.name = "own";
+  own.health = proto::HealthCheck{{"own-check"}};
+  EXPECT_EQ(client()->create(own).health->output, "own-check\n\\x1b[2J");
+  auto off = checked;
+  off.name = "off";
+  off.health.emplace();
+  EXPECT_EQ(client()->create(off).health, std::nullopt);
+  // A second command is what a sealed sandbox does not take.
+  auto sealed = checked;
+  sealed.name = "sealed";
+  sealed.profile = "sealed";
+  EXPECT_EQ(client()->create(sealed).health, std::nullopt);
+  sealed.name = "contradicting";
+  sealed.health = own.health;
+  EXPECT_EQ(error_of([&] { client()->create(sealed); }).message(),
+            "sandbox.health: with the profile sealed no check can be run");
+  own.health->interval_ms = 1;
+  EXPECT_EQ(error_of([&] { client()->create(own); }).message(),
+            "sandbox.health: interval_ms must be 1000 to 86400000");
+
+  // The list has it as well, also of sandboxes that an earlier daemon made, and of none that ended.
+  restart();
+  std::map<std::string, bool> listed;
+  client()->stop("own", {});
+  for (const auto& each : client()->sandboxes(true)) listed[each.name] = each.health.has_value();
+  EXPECT_EQ(listed, (std::map<std::string, bool>{
+                        {"web", true}, {"own", false}, {"off", false}, {"sealed", false}}));
 }
 
 TEST_F(DaemonTest, EndedSandboxGoesAfterItsRetention) {
