@@ -1022,6 +1022,47 @@ TEST_F(DaemonSecrets, AreGivenAgainAtEachStart) {
   EXPECT_EQ(places_of("another-0123456789", {}), std::vector<std::string>());
 }
 
+// What a variable holds is for the guest alone, and is there again after the daemon was.
+TEST_F(DaemonSecrets, EnvironmentsReachTheSandboxsProcessAndNoFile) {
+  start();
+  api::SandboxSpec with = spec("web");
+  with.env["TOLD"] = "value-of-nobody-elses-business";
+  const auto made = client()->create(with);
+  EXPECT_NE(console("web").find("variable TOLD of 30 bytes"), std::string::npos);
+  const std::string shown = api::encode(client()->sandbox("web"));
+  EXPECT_EQ(shown.find("nobody"), shown.npos);
+  const std::vector<std::string> nowhere;
+  EXPECT_EQ(places_of("of-nobody-elses", {made.sandbox_pid, made.monitor_pid}), nowhere);
+  client()->stop("web", {});
+  restart();
+  EXPECT_EQ(places_of("of-nobody-elses", {}), nowhere);
+  client()->start("web", {});
+  EXPECT_NE(console("web").find("variable TOLD of 30 bytes"), std::string::npos);
+  client()->remove("web", true);
+  EXPECT_EQ(places_of("of-nobody-elses", {}), nowhere);
+  const Error refused = error_of([&] {
+    with.env["BAD"] = std::string("of-nobody-elses\0x", 17);
+    client()->create(with);
+  });
+  EXPECT_EQ(refused.kind(), Kind::Invalid);
+  EXPECT_EQ(refused.message().find("nobody"), std::string::npos) << refused.message();
+}
+
+TEST_F(DaemonSecrets, ASandboxWhoseEnvironmentIsLostDoesNotStart) {
+  start();
+  client()->create(spec("web"));
+  client()->stop("web", {});
+  daemon_.reset();
+  sys::remove_file(paths_.state_db() + ".key");
+  start();
+  const Error error = error_of([&] { client()->start("web", {}); });
+  EXPECT_EQ(error.kind(), Kind::Invalid);
+  EXPECT_NE(error.message().find("state.db.key is not the key"), std::string::npos)
+      << error.message();
+  client()->remove("web", true);
+  EXPECT_EQ(client()->create(spec("web")).state, SandboxState::Running);
+}
+
 TEST_F(DaemonSecrets, AreRefusedWithoutBeingSaid) {
   start();
   const auto refused = [&](const std::function<void(api::SandboxSpec&)>& change) {
