@@ -50,7 +50,7 @@ bool Http1Flow::take_requests() {
       refusal.status = http::fault_status(event.fault);
       refusal.reason = "bad_request";
       refusal.message = http::fault_text(event.fault);
-      refuse(refusal);
+      refuse_malformed(refusal);
       break;
     }
     if (idle && event.kind == http::EventKind::End) {  // of the input, between requests
@@ -90,7 +90,10 @@ void Http1Flow::forward(const JudgedRequest& judged) {
     refusal.status = 400;
     refusal.reason = "bad_request";
     refusal.message = "a WebSocket handshake that is none";
-    return refuse(refusal);
+    FilterRefusal malformed;
+    malformed.reason = Reason::ProtocolUnsupported;
+    malformed.answer = std::move(refusal);
+    return refuse(std::move(malformed));
   }
   websocket_ = upgrade == http::Upgrade::WebSocket;
   close_after_ = !http::keeps_alive(request_.minor, request_.headers) || request_.minor == 0;
