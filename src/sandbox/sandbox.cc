@@ -353,7 +353,8 @@ void Sandbox::Impl::on_request(Asker asker, ByteView request) {
   } else if (verb == proto::kSandboxMemoryVerb) {
     on_memory_request(asker, request);
   } else if (verb == proto::kSandboxCountersVerb) {
-    const auto counters = network_.counters();
+    auto counters = network_.counters();
+    if (counters && ai_) ai_->tell_runs(*counters);
     mux_.answer(asker, counters ? proto::encode_ok(counters->encode())
                                 : proto::encode_error({Kind::Unavailable, "it has no network"}));
   } else if (verb == proto::kSandboxAiBudgetVerb) {
