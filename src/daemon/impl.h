@@ -67,6 +67,12 @@ struct Entry {
 };
 using EntryPtr = std::shared_ptr<Entry>;
 
+// From SIGKILL to the end; more means a process stuck in the kernel.
+inline constexpr milliseconds kKillLimit{10'000};
+
+// Until one that has ended is removed; 0 when it is due.
+milliseconds retention_left(const Record& record);
+
 class Daemon::Impl final : public api::Service {
  public:
   explicit Impl(DaemonOptions options);

@@ -1,7 +1,7 @@
 // How a stream lives: a client's Request takes a number on the agent's connection; frames are
 // carried both ways under the two numbers; the agent's End frees both. A client that goes away
 // leaves its streams behind as nobody's, with a Cancel, until the agent has ended them: a number is
-// never used again while the agent may still speak on it.
+// never used again while the agent may still speak on it. Here is the clients' side.
 #include "mux.h"
 
 #include <algorithm>
@@ -18,14 +18,14 @@ using proto::FrameType;
 
 static constexpr std::string_view kSoftware = "mvm";
 
-static Bytes hello(std::string_view role) {
+Bytes Mux::hello() {
   proto::Hello greeting;
-  greeting.role = role;
+  greeting.role = "sandbox";
   greeting.software = kSoftware;
   return greeting.encode();
 }
 
-static Bytes refusal(Kind kind, std::string message) {
+Bytes Mux::refusal(Kind kind, std::string message) {
   return proto::encode_error({kind, std::move(message)});
 }
 
@@ -49,7 +49,7 @@ void Mux::add_client(sys::Fd fd) {
                         [this, id] { drop_client(id); },
                         {}},
       Channel::Descriptors::Taken);
-  added.channel->send(proto::kConnectionStream, FrameType::Hello, hello("sandbox"));
+  added.channel->send(proto::kConnectionStream, FrameType::Hello, hello());
 }
 
 void Mux::count_command(int change) {
@@ -272,235 +272,6 @@ void Mux::end_commands(const proto::ErrorReply& error) {
   // What the agent still says on them is nobody's.
   for (auto& [number, stream] : agent_streams_) stream.client = 0;
   for (const auto& [id, stream] : open) end_client_stream(id, stream, payload);
-}
-
-// ---- the agent ------------------------------------------------------------------------------
-
-void Mux::set_agent(sys::Fd fd) {
-  agent_ = std::make_unique<Channel>(
-      *loop_, std::move(fd),
-      Channel::Handlers{
-          [this](const Frame& frame) { on_agent_frame(frame); },
-          [this] {
-            if (agent_->broke_protocol())
-              lose_agent(AgentLoss::BrokeProtocol, "the guest's agent does not speak the protocol");
-            else
-              lose_agent(AgentLoss::Ended, "the connection to the guest's agent ended");
-          },
-          [this] { throttle_clients(); }});
-  agent_->send(proto::kConnectionStream, FrameType::Hello, hello("sandbox"));
-}
-
-uint32_t Mux::next_stream() {
-  do {
-    ++next_stream_;
-  } while (next_stream_ == proto::kConnectionStream || agent_streams_.contains(next_stream_));
-  return next_stream_;
-}
-
-void Mux::tell_agent(ByteView request) { ask_agent(request, {}); }
-
-void Mux::ask_agent(ByteView request, std::function<void()> answered) {
-  if (!agent_ready_) return;
-  next_stream();
-  agent_streams_[next_stream_].answered = std::move(answered);
-  agent_->send(next_stream_, FrameType::Request, request);
-}
-
-void Mux::on_agent_frame(const Frame& frame) {
-  if (frame.stream == proto::kConnectionStream) {
-    const auto greeting =
-        frame.type == FrameType::Hello ? proto::Hello::decode(frame.payload) : std::nullopt;
-    if (!greeting || agent_ready_)
-      return lose_agent(AgentLoss::BrokeProtocol, "the guest's agent does not speak the protocol");
-    if (greeting->version != proto::kProtocolVersion)
-      return lose_agent(AgentLoss::BrokeProtocol, "the guest's agent speaks version " +
-                                                      std::to_string(greeting->version) +
-                                                      " of the protocol");
-    agent_ready_ = true;
-    handlers_.on_agent_ready();
-    std::vector<std::pair<ClientId, uint32_t>> waiting;
-    for (auto& [id, each] : clients_) {
-      each.channel->pause_reading(false);
-      for (const auto& [stream, state] : each.streams)
-        if (state.target == Target::Waiting) waiting.emplace_back(id, stream);
-    }
-    for (const auto& [id, stream] : waiting) {
-      if (!agent_ready_) return;  // lost again: end_all() answers the rest
-      Client* each = client(id);
-      if (each == nullptr) continue;
-      ClientStream& state = each->streams.at(stream);
-      forward_request(id, stream, state, std::exchange(state.request, {}));
-    }
-    return;
-  }
-  const auto found = agent_streams_.find(frame.stream);
-  if (!agent_ready_ || found == agent_streams_.end())
-    return lose_agent(AgentLoss::BrokeProtocol,
-                      "the guest's agent spoke on a stream that nobody opened");
-  AgentStream& from = found->second;
-  if (from.own) return on_own_frame(from, frame);
-  Client* to = client(from.client);
-  switch (frame.type) {
-    case FrameType::Data:
-    case FrameType::Stdout:
-    case FrameType::Stderr:
-      if (to == nullptr) return;  // nobody reads: what was in flight is dropped
-      if (frame.payload.size() > from.from_agent.available())
-        return lose_agent(AgentLoss::BrokeProtocol,
-                          "the guest's agent sent more than it was allowed to");
-      from.from_agent.spend(frame.payload.size());
-      break;
-    case FrameType::Window: {
-      const auto credit = proto::decode_window(frame.payload);
-      if (!credit || !from.from_client.grant(*credit))
-        return lose_agent(AgentLoss::BrokeProtocol,
-                          "the guest's agent gave more credit than it had");
-      break;
-    }
-    case FrameType::Eof:
-    case FrameType::Event:
-      break;
-    case FrameType::End: {
-      const ClientId id = from.client;
-      const uint32_t stream = from.stream;
-      const auto answered = std::move(from.answered);
-      const std::string run = std::move(from.run);
-      agent_streams_.erase(found);
-      if (answered) return answered();
-      tell_end(run, proto::End::decode(frame.payload));
-      if (to != nullptr && proto::End::decode(frame.payload))
-        return end_client_stream(id, stream, frame.payload);
-      if (to != nullptr)
-        end_client_stream(
-            id, stream,
-            refusal(Kind::Unavailable, "the guest's agent sent a result that does not decode"));
-      return;
-    }
-    default:
-      return lose_agent(AgentLoss::BrokeProtocol,
-                        "the guest's agent sent a frame that only clients send");
-  }
-  if (to == nullptr) return;
-  // Small frames need no credit, and their number is the conversation's; a flood of them is not.
-  const size_t fair =
-      (to->streams.size() + 1) * (size_t{proto::kInitialWindow} + proto::kMaxPayload);
-  if (!proto::is_bulk(frame.type) && to->channel->queued() > fair)
-    return lose_agent(AgentLoss::BrokeProtocol, "the guest's agent floods its streams");
-  to->channel->send(from.stream, frame.type, frame.payload);
-}
-
-// ---- streams of our own ---------------------------------------------------------------------
-
-std::vector<sys::Fd> Mux::take_descriptors(ClientId id) {
-  Client* const from = client(id);
-  if (from == nullptr) return {};
-  return from->channel->take_descriptors();
-}
-
-uint32_t Mux::open_stream(ByteView request, StreamHandlers handlers) {
-  if (!agent_ready_ || agent_streams_.size() >= proto::kMaxStreams) return 0;
-  const uint32_t number = next_stream();
-  agent_streams_[number].own = std::make_shared<OwnStream>(OwnStream{std::move(handlers), {}, {}});
-  count_command(+1);
-  agent_->send(number, FrameType::Request, request);
-  return number;
-}
-
-size_t Mux::room(uint32_t stream) const {
-  const auto found = agent_streams_.find(stream);
-  if (found == agent_streams_.end() || !agent_ || throttled_) return 0;
-  return std::min(found->second.from_client.available(), proto::kMaxPayload);
-}
-
-void Mux::send(uint32_t stream, FrameType type, ByteView payload) {
-  const auto found = agent_streams_.find(stream);
-  if (found == agent_streams_.end() || !agent_) return;
-  if (proto::is_bulk(type)) found->second.from_client.spend(payload.size());
-  agent_->send(stream, type, payload);
-  throttled_ = agent_ && agent_->queued() > kAgentQueueHigh;
-}
-
-void Mux::consumed(uint32_t stream, size_t length) {
-  const auto found = agent_streams_.find(stream);
-  if (found == agent_streams_.end() || !agent_) return;
-  const auto credit = found->second.own->received.consume(length);
-  if (!credit) return;
-  Bytes payload;
-  Writer(payload).u32(*credit);
-  agent_->send(stream, FrameType::Window, payload);
-}
-
-void Mux::drop_stream(uint32_t stream) {
-  const auto found = agent_streams_.find(stream);
-  if (found == agent_streams_.end() || std::exchange(found->second.own->dropped, true)) return;
-  count_command(-1);
-  // It lives on, as nobody's, until the agent has ended it.
-  if (agent_) agent_->send(stream, FrameType::Cancel);
-}
-
-void Mux::end_own_stream(uint32_t stream, const std::optional<proto::End>& end) {
-  const auto found = agent_streams_.find(stream);
-  if (found == agent_streams_.end()) return;
-  const std::shared_ptr<OwnStream> own = std::move(found->second.own);
-  agent_streams_.erase(found);
-  if (own->dropped) return;
-  count_command(-1);
-  own->handlers.on_end(end);
-}
-
-void Mux::on_own_frame(AgentStream& stream, const Frame& frame) {
-  const std::shared_ptr<OwnStream> own = stream.own;
-  switch (frame.type) {
-    case FrameType::Data:
-      if (!own->received.receive(frame.payload.size()))
-        return lose_agent(AgentLoss::BrokeProtocol,
-                          "the guest's agent sent more than it was allowed to");
-      break;
-    case FrameType::Eof:
-    case FrameType::Event:
-      break;
-    case FrameType::Window: {
-      const auto credit = proto::decode_window(frame.payload);
-      if (!credit || !stream.from_client.grant(*credit))
-        return lose_agent(AgentLoss::BrokeProtocol,
-                          "the guest's agent gave more credit than it had");
-      if (!own->dropped) own->handlers.on_room();
-      return;
-    }
-    case FrameType::End:
-      return end_own_stream(frame.stream, proto::End::decode(frame.payload));
-    default:
-      return lose_agent(AgentLoss::BrokeProtocol,
-                        "the guest's agent sent a frame that only clients send");
-  }
-  if (!own->dropped) own->handlers.on_frame(frame);
-}
-
-void Mux::tell_end(const std::string& run, const std::optional<proto::End>& end) {
-  if (run.empty() || !handlers_.on_run_end) return;
-  handlers_.on_run_end(run,
-                       end && !end->error ? proto::ExecResult::decode(end->result) : std::nullopt);
-}
-
-void Mux::end_runs() {
-  for (auto& [number, stream] : agent_streams_) tell_end(std::exchange(stream.run, {}), {});
-}
-
-void Mux::lose_agent(AgentLoss loss, std::string why) {
-  if (!agent_) return;
-  agent_->abandon();
-  closed_.push_back(std::exchange(agent_, nullptr));
-  loop_->post([this] { closed_.clear(); });
-  agent_ready_ = false;
-  end_runs();
-  // Those of our own end in a later turn: their owner may be the one who is sending just now.
-  std::erase_if(agent_streams_, [](const auto& each) { return !each.second.own; });
-  loop_->post([this] {
-    while (!agent_streams_.empty()) end_own_stream(agent_streams_.begin()->first, {});
-  });
-  throttle_clients();
-  handlers_.on_agent_lost(loss, std::move(why));
 }
 
 }

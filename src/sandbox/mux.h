@@ -131,6 +131,8 @@ class Mux {
     std::shared_ptr<OwnStream> own;  // of a stream of our own
   };
 
+  static Bytes hello();
+  static Bytes refusal(Kind kind, std::string message);
   void on_client_frame(ClientId id, const proto::Frame& frame);
   void on_client_request(ClientId id, Client& client, const proto::Frame& frame);
   void forward_request(ClientId id, uint32_t stream, ClientStream& state, ByteView request);
