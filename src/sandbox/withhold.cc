@@ -2,6 +2,7 @@
 
 #include "mvm/base/text.h"
 #include "mvm/privacy/rules.h"
+#include "mvm/protect/vault.h"
 
 namespace mvm::sandbox {
 namespace {
@@ -28,7 +29,8 @@ bool Withholder::holds_secret(std::string_view text) const {
 }
 
 bool Withholder::holds(std::string_view text) {
-  return holds_secret(text) || !scanner_.look({}, text, put).empty();
+  return holds_secret(text) || text.find(protect::kTokenMark) != text.npos ||
+         !scanner_.look({}, text, put).empty();
 }
 
 // A label at a time: to the detectors a value that goes on behind a dot is none.

@@ -32,7 +32,7 @@ class Withholder {
     return notice;
   }
   std::string host(std::string_view name);
-  // Whether it has a secret's value or personal data in it.
+  // Whether it has a secret's value or personal data in it, or a token that stands for some.
   bool holds(std::string_view text);
 
  private:

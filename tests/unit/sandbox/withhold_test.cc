@@ -86,6 +86,7 @@ TEST(Withholder, AModelsNameMayHoldNeither) {
   Withholder one = withholder();
   EXPECT_TRUE(one.holds(kSecret));
   EXPECT_TRUE(one.holds("m-jane.doe@example.com"));
+  EXPECT_TRUE(one.holds("mvmpiik3qxyz@pii.invalid"));
   for (const char* model : {"gpt-4o-2024-08-06", "claude-3-5-sonnet-20241022", "gemini-2.0-flash",
                             "meta.llama3-1-405b-instruct-v1:0", "mistral-large-2407"})
     EXPECT_FALSE(one.holds(model)) << model;
