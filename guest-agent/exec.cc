@@ -293,6 +293,13 @@ void Exec::signal(int number) {
   if (::kill(-group, number) != 0 && errno == ESRCH) ::kill(pid_, number);
 }
 
+void Exec::ask_to_end(int signal) {
+  if (!leads()) return;
+  ::kill(pid_, signal);
+  if (request_.tty) ::kill(pid_, SIGHUP);
+  ::kill(pid_, SIGCONT);  // a stopped process does not act on it
+}
+
 // ---- the end ----------------------------------------------------------------------------------
 
 void Exec::terminate() {

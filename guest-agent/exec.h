@@ -71,6 +71,11 @@ class Exec final : public Stream {
   // Processes have ended: is our tree empty?
   void on_reaped();
 
+  // The machine is about to end: so is to be the command's first process, by this signal. A shell
+  // on a terminal, which takes no notice of TERM, is hung up.
+  void ask_to_end(int signal);
+  bool leads() const { return pid_ > 0 && !status_; }  // that process is there
+
  private:
   struct Output {
     proto::FrameType type = proto::FrameType::Stdout;

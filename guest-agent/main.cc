@@ -26,7 +26,7 @@ static int serve_descriptor(int fd, const std::string& cgroups, proto::Profile p
   Server::Options options;
   options.cgroups = cgroups;
   options.profile = profile;
-  options.shutdown = [&loop](std::chrono::milliseconds) { loop.stop(); };
+  options.shutdown = [&loop](const proto::ShutdownRequest&) { loop.stop(); };
   options.idle = [&loop] { loop.stop(); };
   Server server(loop, std::move(options));
   sys::Fd socket(fd);

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cerrno>
+#include <utility>
 
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -31,23 +32,36 @@ class Shutdown {
 
   explicit Shutdown(loop::Loop& loop) : loop_(&loop) {}
 
-  void begin(std::chrono::milliseconds grace, PowerAction action) {
-    if (begun_) return;
-    begun_ = true;
+  // Commands by a signal of their own come first: what they have started is theirs to end.
+  void begin(Server& server, const proto::ShutdownRequest& request, PowerAction action) {
+    if (server_ != nullptr) return;
+    server_ = &server;
     action_ = action;
-    ::kill(-1, SIGTERM);
-    ::kill(-1, SIGCONT);
-    timer_ = loop_->after(grace, [this] { kill(); });
+    server.ask_commands_to_end(request.signal);
+    if (request.signal == SIGTERM) {
+      terminate();
+    } else {
+      rest_timer_ = loop_->after(request.grace / 2, [this] { terminate(); });
+    }
+    timer_ = loop_->after(request.grace, [this] { kill(); });
     on_reaped();
   }
 
   void on_reaped() {
-    if (begun_ && alone()) loop_->stop();
+    if (server_ == nullptr) return;
+    if (alone()) return loop_->stop();
+    if (!server_->has_commands()) terminate();
   }
 
   PowerAction action() const { return action_; }
 
  private:
+  void terminate() {
+    if (std::exchange(terminated_, true)) return;
+    ::kill(-1, SIGTERM);
+    ::kill(-1, SIGCONT);
+  }
+
   void kill() {
     ::kill(-1, SIGKILL);
     // A process stuck in the kernel is not waited for longer than this.
@@ -55,8 +69,10 @@ class Shutdown {
   }
 
   loop::Loop* loop_;
-  bool begun_ = false;
+  Server* server_ = nullptr;  // once it has begun
+  bool terminated_ = false;
   PowerAction action_ = PowerAction::Off;
+  loop::Watch rest_timer_;
   loop::Watch timer_;
 };
 
@@ -89,16 +105,18 @@ static constexpr const char* kCommandGroup = "/sys/fs/cgroup/mvm";
 static PowerAction serve(const System& system) {
   loop::Loop loop;
   Shutdown shutdown(loop);
+  Server* serving = nullptr;
   Server::Options options;
   options.cgroups = kCommandGroup;
   options.processes_each = guard_from_commands(kCommandGroup).processes_each;
   options.profile = system.settings.profile;
-  options.shutdown = [&](std::chrono::milliseconds grace) {
-    shutdown.begin(grace, PowerAction::Off);
+  options.shutdown = [&](const proto::ShutdownRequest& request) {
+    shutdown.begin(*serving, request, PowerAction::Off);
   };
   options.reaped = [&] { shutdown.on_reaped(); };
   options.write_out = write_out;
   Server server(loop, std::move(options));
+  serving = &server;
 
   const sys::Fd signals = watch_signals();
   const loop::Watch watch = loop.watch(signals.get(), EPOLLIN, [&](uint32_t) {
@@ -106,7 +124,7 @@ static PowerAction serve(const System& system) {
     while (::read(signals.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info))
       for (const auto& asked : kAsked)
         if (static_cast<uint32_t>(asked.signal) == info.ssi_signo)
-          shutdown.begin(kGuestAskedGrace, asked.action);
+          shutdown.begin(server, {kGuestAskedGrace}, asked.action);
   });
 
   // Listen first, then call: a host that takes the call may as well connect by itself.

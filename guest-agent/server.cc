@@ -101,6 +101,15 @@ void Server::after_reaping() {
   if (options_.reaped) options_.reaped();
 }
 
+void Server::ask_commands_to_end(int signal) {
+  for (Exec* command : commands_.running) command->ask_to_end(signal);
+}
+
+bool Server::has_commands() const {
+  return std::any_of(commands_.running.begin(), commands_.running.end(),
+                     [](const Exec* command) { return command->leads(); });
+}
+
 void Server::flush() {
   for (const auto& connection : connections_) connection->flush();
 }
@@ -230,7 +239,7 @@ std::unique_ptr<Stream> Server::open(Channel& channel, std::string_view verb, By
   } else if (verb == proto::kShutdownVerb) {
     const auto request = decoded<proto::ShutdownRequest>(payload);
     channel.end(proto::encode_ok());
-    loop_->post([this, grace = request.grace] { options_.shutdown(grace); });
+    loop_->post([this, request] { options_.shutdown(request); });
   } else {
     throw Error(Kind::Unsupported, "the agent does not know the verb '" + printable(verb) + "'");
   }

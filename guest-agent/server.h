@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "mvm/loop/loop.h"
+#include "mvm/proto/control.h"
 #include "mvm/proto/profile.h"
 
 #include "connection.h"
@@ -28,7 +29,7 @@ class Server {
     uint64_t processes_each = 0;  // limit of each command that brings none; 0: no limit
     proto::Profile profile = proto::Profile::Dev;
     // Called when shutdown was asked for and its End is on the way.
-    std::function<void(std::chrono::milliseconds grace)> shutdown;
+    std::function<void(const proto::ShutdownRequest&)> shutdown;
     // Called after each batch of ended processes.
     std::function<void()> reaped;
     // Called when no connection and no verb is left.
@@ -48,6 +49,10 @@ class Server {
   void listen(sys::Fd listener);
   // A shell for whoever sits at this machine's console.
   void offer_console_shell() { console_shell_ = std::make_unique<ConsoleShell>(commands_); }
+  // The first process of each command is asked to end by this signal.
+  void ask_commands_to_end(int signal);
+  // Whether one of those is still there.
+  bool has_commands() const;
   // Writes what is queued for the host, as far as the sockets take it.
   void flush();
 

@@ -25,6 +25,7 @@
 #include "mvm/proto/sandbox_config.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
+#include "mvm/sys/process.h"
 #include "mvm/sys/socket.h"
 
 #include "clock.h"
@@ -303,6 +304,8 @@ static proto::SandboxConfig config_of(const Record& record, const store::Image& 
   config.boot_timeout_ms = spec.boot_timeout_ms;
   config.workdir = spec.workdir;
   config.user = spec.user;
+  if (const auto signal = sys::signal_number(image.manifest.config.stop_signal))
+    config.stop_signal = static_cast<uint8_t>(*signal);
   // A word we do not know, from a record of another version, allows least.
   config.profile = proto::profile_from_name(spec.profile).value_or(proto::Profile::Sealed);
   config.exec_timeout_ms = spec.limits.wall_clock_ms;

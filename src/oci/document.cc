@@ -5,6 +5,7 @@
 
 #include "mvm/base/error.h"
 #include "mvm/base/text.h"
+#include "mvm/sys/process.h"
 
 #include "json.h"
 
@@ -182,6 +183,9 @@ Config parse_config(std::string_view text) {
   config.user = text_of(*run, "User", "config");
   config.workdir = text_of(*run, "WorkingDir", "config");
   config.stop_signal = text_of(*run, "StopSignal", "config");
+  if (!config.stop_signal.empty() && !sys::signal_number(config.stop_signal))
+    throw Error(Kind::Invalid,
+                "config.StopSignal: \"" + printable(config.stop_signal, 40) + "\" is no signal");
   if (const Json* labels = member(*run, "Labels")) {
     if (!labels->is_object()) throw Error(Kind::Invalid, "config.Labels must be an object");
     if (labels->size() > kMaxConfigTexts)

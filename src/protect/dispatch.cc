@@ -1,7 +1,9 @@
 #include "dispatch.h"
 
 #include <algorithm>
+#include <optional>
 
+#include "context.h"
 #include "detectors.h"
 #include "letters.h"
 #include "number.h"
@@ -48,26 +50,64 @@ Outcome examine_token(const Window& window, Token token, const ClassSet& classes
   return {std::nullopt, token.text.size() > kMaxMixedWord ? token.end : 0};
 }
 
-Found examine_group(const Window& window, const Numbers& numbers, size_t group,
+// The fewest digits that a row of the table of number forms has, and a phone number.
+constexpr size_t kLeastShape = 8;
+constexpr size_t kLeastPhone = 7;
+
+// Whether the words before a number say nothing that a national phone number needs, asked once for
+// all of its groups: what stands before the later ones are the same words.
+class Quiet {
+ public:
+  Quiet(const Window& window, const Numbers& numbers) : window_(window), numbers_(numbers) {}
+
+  bool operator()() {
+    if (!known_) known_ = find();
+    return *known_;
+  }
+
+ private:
+  bool find() const {
+    const size_t start = numbers_.groups[0].start;
+    // A number in parentheses begins before them, and one with a country code needs no words.
+    if (window_.before(start) == '(' || window_.before(start) == '+') return false;
+    // A space beyond ASCII between digits has the words of other scripts looked for.
+    for (size_t group = 1; group < numbers_.count; ++group) {
+      const Group& now = numbers_.groups[group];
+      if (now.separator == ' ' && now.start != numbers_.end_of(group - 1) + 1) return false;
+    }
+    return (context_before(window_, start) & ~uint32_t{kSaysOther}) == 0;
+  }
+
+  const Window& window_;
+  const Numbers& numbers_;
+  std::optional<bool> known_;
+};
+
+Found examine_group(const Window& window, const Numbers& numbers, size_t group, Quiet& quiet,
                     const ClassSet& classes) {
   const auto ask = [&](PiiClass kind, auto match) -> Found {
     if (!classes.has(kind)) return std::nullopt;
     return match(window, numbers, group);
   };
   const Group& first = numbers.groups[group];
-  const char next = group + 1 < numbers.count ? numbers.groups[group + 1].separator : '\0';
-  if (next == '.' && first.length <= 3) {
-    if (Found found = ask(PiiClass::Ipv4, match_ipv4)) return found;
-    if (Found found = ask(PiiClass::Coordinates, match_coordinates)) return found;
+  const bool more = group + 1 < numbers.count;
+  const Group next = more ? numbers.groups[group + 1] : Group{};
+  if (next.separator == '.' && first.length <= 3) {
+    if (group + 3 < numbers.count)
+      if (Found found = ask(PiiClass::Ipv4, match_ipv4)) return found;
+    if (next.length >= 3)
+      if (Found found = ask(PiiClass::Coordinates, match_coordinates)) return found;
   }
-  if (may_start_shape(first.length)) {
+  const size_t left = numbers.digits_from(group);
+  if (left >= kLeastShape && may_start_shape(first.length, next.length)) {
     const Candidate candidate{window, numbers, group, group, {}};
     if (Found found = match_shape(candidate, classes)) return found;
   }
-  if (first.length <= 4 && next != '\0' && next != '(')
+  if (first.length <= 4 && group + 2 < numbers.count && next.separator != '(')
     if (Found found = ask(PiiClass::BirthDate, match_date)) return found;
   if (first.length == 4)
     if (Found found = ask(PiiClass::BirthDate, match_named_month)) return found;
+  if (left < kLeastPhone || !may_be_phone(window, numbers, group) || quiet()) return std::nullopt;
   return ask(PiiClass::Phone, match_phone);
 }
 
@@ -80,6 +120,15 @@ bool is_timestamp(const Window& window, size_t at) {
       return false;
   }
   return true;
+}
+
+// Whether it begins like one of what match_spaced_id() finds: "AB 12 34 56 C", "131052-308T",
+// "12345678-Z", "12.345.678-K".
+bool may_be_spaced_id(const Window& window, const Numbers& numbers) {
+  const Group& first = numbers.groups[0];
+  if (window.before(first.start) == ' ' && is(window.before(first.start - 1), kUpper)) return true;
+  return first.length == 6 || first.length == 8 ||
+         (first.length <= 2 && window.at(numbers.end_of(0)) == '.');
 }
 
 // An IBAN in groups of four whose first groups hold few digits: found by its later ones.
@@ -95,13 +144,15 @@ Found match_iban_around(const Window& window, size_t at) {
 
 Outcome examine_numbers(const Window& window, size_t at, const ClassSet& classes) {
   const char before = window.before(at);
-  if (classes.has(PiiClass::Iban)) {
+  if (classes.has(PiiClass::Iban) && (is(before, kUpper) || before == ' ' || before == '-')) {
     if (Found found = match_iban_around(window, at)) return {found, found->end};
   }
   if (!is(before, kAlnum) && is_timestamp(window, at) && !classes.empty()) {
-    const Numbers date = read_numbers(window, at);
-    if (Found found = match_date(window, date, 0); wanted(found, classes))
-      return {found, found->end};
+    if ((context_before(window, at) & kSaysBirth) != 0) {
+      const Numbers date = read_numbers(window, at);
+      if (Found found = match_date(window, date, 0); wanted(found, classes))
+        return {found, found->end};
+    }
     return {std::nullopt, at + 16};
   }
   const Numbers numbers = read_numbers(window, at);
@@ -112,9 +163,13 @@ Outcome examine_numbers(const Window& window, size_t at, const ClassSet& classes
       return {found, found->end};
   }
   if (is(before, kAlpha) || before == '_') return {std::nullopt, first_end};
-  if (Found found = match_spaced_id(window, at); wanted(found, classes)) return {found, found->end};
+  if (may_be_spaced_id(window, numbers))
+    if (Found found = match_spaced_id(window, at); wanted(found, classes))
+      return {found, found->end};
+  Quiet quiet(window, numbers);
   for (size_t group = 0; group < numbers.count; ++group)
-    if (Found found = examine_group(window, numbers, group, classes)) return {found, found->end};
+    if (Found found = examine_group(window, numbers, group, quiet, classes))
+      return {found, found->end};
   return {std::nullopt, numbers.end};
 }
 

@@ -29,6 +29,11 @@ struct Numbers {
   bool open = false;  // more digits follow than we keep
 
   size_t end_of(size_t group) const { return size_t{groups[group].start} + groups[group].length; }
+  // Of that group and those behind it.
+  size_t digits_from(size_t group) const {
+    const Group& last = groups[count - 1];
+    return size_t{last.digit} + last.length - groups[group].digit;
+  }
   std::string_view digits_of(size_t first, size_t last) const {
     const size_t to = size_t{groups[last].digit} + groups[last].length;
     return {digits.data() + groups[first].digit, to - groups[first].digit};
@@ -58,11 +63,13 @@ bool clear_after(const Candidate& candidate, bool spaced);
 
 // The rows of `src/protect/shapes.cc` that a run of groups fits. Found with its class.
 Found match_shape(const Candidate& candidate, const ClassSet& classes);
-// Of lengths that no row begins with: nothing to try.
-bool may_start_shape(uint8_t length) noexcept;
+// Whether a row begins with groups of these lengths, or is one of the first length.
+bool may_start_shape(uint8_t first, uint8_t second) noexcept;
 
 // Phone numbers: with a country code from '+' or "00"; and national ones where words say so.
 Found match_phone(const Window& window, const Numbers& numbers, size_t first);
+// Whether it could be one, whatever the words before it say.
+bool may_be_phone(const Window& window, const Numbers& numbers, size_t first);
 Found match_ipv4(const Window& window, const Numbers& numbers, size_t first);
 Found match_date(const Window& window, const Numbers& numbers, size_t first);
 Found match_coordinates(const Window& window, const Numbers& numbers, size_t first);

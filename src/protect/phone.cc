@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "checks.h"
 #include "context.h"
@@ -110,19 +111,9 @@ bool like_date(const Numbers& numbers, size_t first, size_t last) {
          numbers.groups[first + 1].separator != ' ';
 }
 
-}
-
-Found match_phone(const Window& window, const Numbers& numbers, size_t first) {
-  const size_t start = numbers.groups[first].start;
-  if (first == 0 && window.before(start) == '+') {
-    const char before = start >= 2 ? window.before(start - 1) : '\0';
-    if (is(before, kAlnum) || before == '+' || before == '_') return std::nullopt;
-    return international(window, numbers, first, start - 1);
-  }
-  if (first == 0 && start >= 2 && window.before(start) == '(' && window.before(start - 1) == '+')
-    return international(window, numbers, first, start - 2);
-
-  // The longest run of groups that is 7 to 12 digits.
+// The last of the groups of a number that could be a national one: of those from `first` on the
+// most that are 7 to 13 digits.
+std::optional<size_t> national(const Window& window, const Numbers& numbers, size_t first) {
   size_t last = first;
   size_t count = numbers.groups[first].length;
   while (last + 1 < numbers.count && count + numbers.groups[last + 1].length <= 13)
@@ -131,18 +122,48 @@ Found match_phone(const Window& window, const Numbers& numbers, size_t first) {
   const Candidate candidate{window, numbers, first, last, numbers.digits_of(first, last)};
   if (like_date(numbers, first, last) || all_same(candidate.digits)) return std::nullopt;
   if (!clear_before(candidate, true) || !clear_after(candidate, true)) return std::nullopt;
+  return last;
+}
+
+// Where a number with a country code begins, its '+' or "(+"; or nowhere.
+std::optional<size_t> plus_before(const Window& window, size_t start) {
+  if (window.before(start) == '+') return start - 1;
+  if (start >= 2 && window.before(start) == '(' && window.before(start - 1) == '+')
+    return start - 2;
+  return std::nullopt;
+}
+
+}
+
+bool may_be_phone(const Window& window, const Numbers& numbers, size_t first) {
+  return (first == 0 && plus_before(window, numbers.groups[0].start)) ||
+         national(window, numbers, first);
+}
+
+Found match_phone(const Window& window, const Numbers& numbers, size_t first) {
+  const size_t start = numbers.groups[first].start;
+  if (const auto plus = plus_before(window, start); plus && first == 0) {
+    const char before = start >= 2 ? window.before(start - 1) : '\0';
+    if (*plus == start - 1 && (is(before, kAlnum) || before == '+' || before == '_'))
+      return std::nullopt;
+    return international(window, numbers, first, *plus);
+  }
+  const auto last = national(window, numbers, first);
+  if (!last) return std::nullopt;
+  const Candidate candidate{window, numbers, first, *last, numbers.digits_of(first, *last)};
   if (candidate.digits.starts_with("00")) {
+    if (numbers.groups[first].length == 1) return std::nullopt;  // "0.0059": an amount
     if ((context_before(window, start) & kSaysPhone) == 0) return std::nullopt;
     if (Found found = international(window, numbers, first, start)) return found;
   }
-  for (size_t group = first; group <= last; ++group)  // "12.5", "1/2": not how phones are written
+  for (size_t group = first; group <= *last; ++group)  // "12.5", "1/2": not how phones are written
     if (numbers.groups[group].length == 1 && group != first &&
         numbers.groups[group].separator != '(')
       return std::nullopt;
   const bool parenthesis = window.before(start) == '(';
   const size_t from = start - (parenthesis ? 1 : 0);
   if ((context_before(window, from) & kSaysPhone) == 0) return std::nullopt;
-  if (count == 13) return std::nullopt;
+  if (candidate.digits.size() == 13) return std::nullopt;
   return Hit{from, candidate.end(), PiiClass::Phone, "national"};
 }
 

@@ -20,21 +20,24 @@ struct Entry {
 };
 
 struct Table {
+  // By the length of the first group those of the second; of all lengths where the first is alone.
+  std::array<uint32_t, 32> seconds{};
   std::array<Entry, kSlots> entries;
-  std::array<bool, 32> starts{};  // lengths that first groups have
 };
 
 uint64_t add_length(uint64_t key, size_t length) { return (key << 5) | length; }
 size_t slot_of(uint64_t key) { return (key * 0x9e3779b97f4a7c15ULL) >> 54; }
 
-uint64_t key_of(std::string_view form, size_t& first) {
+uint64_t key_of(std::string_view form, Table& table) {
   uint64_t key = 0;
   size_t length = 0;
-  first = 0;
+  size_t first = 0;
+  size_t groups = 0;
   const auto flush = [&] {
     if (length == 0) return;
-    if (key == 0) first = length;
     key = add_length(key, length);
+    if (++groups == 1) first = length;
+    if (groups == 2) table.seconds.at(first) |= uint32_t{1} << length;
     length = 0;
   };
   for (const char c : form) {
@@ -44,6 +47,7 @@ uint64_t key_of(std::string_view form, size_t& first) {
       flush();
   }
   flush();
+  if (groups == 1) table.seconds.at(first) = ~uint32_t{0};
   return key;
 }
 
@@ -53,14 +57,12 @@ const Table& table() {
     for (const auto rows :
          {bank_shapes(), us_uk_shapes(), european_shapes(), world_shapes(), phone_shapes()}) {
       for (const Shape& shape : rows) {
-        size_t first = 0;
-        const uint64_t key = key_of(shape.form, first);
+        const uint64_t key = key_of(shape.form, *out);
         size_t slot = slot_of(key);
         while (out->entries.at(slot).key != 0 && out->entries.at(slot).key != key)
           slot = (slot + 1) % kSlots;
         out->entries.at(slot).key = key;
         out->entries.at(slot).shapes.push_back(&shape);
-        out->starts.at(first) = true;
       }
     }
     return out;
@@ -104,7 +106,11 @@ bool stands_alone(const Candidate& candidate) {
 
 }
 
-bool may_start_shape(uint8_t length) noexcept { return length < 32 && table().starts[length]; }
+bool may_start_shape(uint8_t first, uint8_t second) noexcept {
+  if (first >= 32) return false;
+  const uint32_t seconds = table().seconds[first];
+  return seconds == ~uint32_t{0} || (second < 32 && (seconds >> second & 1U) != 0);
+}
 
 Found match_shape(const Candidate& whole, const ClassSet& classes) {
   // The longest run of groups first: a card's sixteen digits before a phone's ten of them.

@@ -41,7 +41,9 @@ std::string_view base58_kind(std::string_view payload) {
 }
 
 Found segwit(const Token& token) {
-  for (const std::string_view prefix : {"bc1", "tb1", "ltc1"}) {
+  constexpr std::string_view kSegwit[] = {"bc1", "tb1", "ltc1"};
+  constexpr std::string_view kOthers[] = {"cosmos1", "osmo1", "addr1", "celestia1", "inj1"};
+  for (const std::string_view prefix : kSegwit) {
     if (!token.text.starts_with(prefix) || token.text.size() > 90) continue;
     const Bech32 kind = bech32(token.text);
     // BIP 350: version 0 ('q') uses Bech32, later ones Bech32m.
@@ -50,7 +52,7 @@ Found segwit(const Token& token) {
       return Hit{token.start, token.end, PiiClass::CryptoAddress,
                  prefix == "ltc1" ? "litecoin" : "bitcoin"};
   }
-  for (const std::string_view prefix : {"cosmos1", "osmo1", "addr1", "celestia1", "inj1"})
+  for (const std::string_view prefix : kOthers)
     if (token.text.starts_with(prefix) && bech32(token.text) == Bech32::Bech32)
       return Hit{token.start, token.end, PiiClass::CryptoAddress,
                  prefix.substr(0, prefix.size() - 1)};

@@ -173,6 +173,7 @@ Bytes ShutdownRequest::encode() const {
     MapWriter map(out);
     map.string("verb", kShutdownVerb);
     write_duration(map, "grace_ms", grace);
+    map.unsigned_integer("signal", signal);
   }
   return out;
 }
@@ -183,6 +184,8 @@ std::optional<ShutdownRequest> ShutdownRequest::decode(ByteView payload) noexcep
   for (Fields field(in); field.next();) {
     if (field.is("grace_ms")) {
       request.grace = read_duration(in);
+    } else if (field.is("signal")) {
+      request.signal = static_cast<uint8_t>(in.unsigned_integer(kMaxSignal));
     } else {
       field.skip();
     }

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "mvm/proto/cbor.h"
+#include "mvm/proto/frame.h"
 
 namespace mvm::proto {
 
@@ -87,6 +88,7 @@ Bytes SandboxConfig::encode() const {
     map.unsigned_integer("exec_timeout_ms", exec_timeout_ms);
     map.unsigned_integer("exec_output", exec_output);
     map.unsigned_integer("exec_pids", exec_pids);
+    map.unsigned_integer("stop_signal", stop_signal);
     map.unsigned_integer("ttl_ms", ttl_ms);
     map.unsigned_integer("idle_timeout_ms", idle_timeout_ms);
     map.field("audit");
@@ -145,6 +147,8 @@ std::optional<SandboxConfig> SandboxConfig::decode(ByteView data) {
       config.exec_output = in.unsigned_integer();
     } else if (field.is("exec_pids")) {
       config.exec_pids = static_cast<uint32_t>(in.unsigned_integer(UINT32_MAX));
+    } else if (field.is("stop_signal")) {
+      config.stop_signal = static_cast<uint8_t>(in.unsigned_integer(kMaxSignal));
     } else if (field.is("ttl_ms")) {
       config.ttl_ms = in.unsigned_integer(kMaxMilliseconds);
     } else if (field.is("idle_timeout_ms")) {

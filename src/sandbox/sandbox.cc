@@ -48,6 +48,9 @@ static constexpr std::chrono::milliseconds kRetryTime{100};
 static constexpr size_t kMaxMemoryAskers = 64;
 // From the end of its time to SIGKILL.
 static constexpr std::chrono::milliseconds kLimitGrace{2'000};
+// What is left of a grace once the guest's processes have ended, at the most: to write out what is
+// to be written, and power off.
+static constexpr std::chrono::milliseconds kPowerOffTime{2'000};
 // How long a guest whose agent is gone has to say why.
 static constexpr std::chrono::seconds kLastWords{5};
 
@@ -126,6 +129,7 @@ class Sandbox::Impl {
   void on_monitor_exit(sys::ExitStatus status);
   void on_guest_connect(uint64_t stream, uint32_t port);
   void record_boot(const proto::MonitorEvent& stats);
+  void tell_shutdown(std::chrono::milliseconds grace);
   void kill(EndReason reason, std::string detail);
   void end_by_limit(EndReason reason, std::string detail);
   void await_use();
@@ -426,6 +430,11 @@ proto::SandboxStatus Sandbox::Impl::status() const {
   return status;
 }
 
+// The guest ends what runs in it, within `grace`, and then its machine.
+void Sandbox::Impl::tell_shutdown(std::chrono::milliseconds grace) {
+  mux_.tell_agent(proto::ShutdownRequest{grace, config_.stop_signal}.encode());
+}
+
 void Sandbox::Impl::stop(const proto::StopRequest& request) {
   if (state_ == State::Ended) return;
   // It is on its way out by a limit, with a deadline that this must not put off.
@@ -434,8 +443,7 @@ void Sandbox::Impl::stop(const proto::StopRequest& request) {
     return kill(request.kill ? EndReason::Killed : EndReason::Stopped, "");
   if (state_ != State::Stopping) {
     state_ = State::Stopping;
-    proto::ShutdownRequest shutdown;
-    mux_.tell_agent(shutdown.encode());
+    tell_shutdown(request.grace - std::min(request.grace / 4, kPowerOffTime));
   }
   stop_deadline_ = loop_->after(request.grace, [this, grace = request.grace] {
     kill(EndReason::Stopped, "the guest did not power off within " +
@@ -588,8 +596,7 @@ void Sandbox::Impl::end_by_limit(EndReason reason, std::string detail) {
   state_ = State::Stopping;
   // Before the guest ends them, which would look like the commands' own ends.
   mux_.end_commands(ended_error(*verdict_));
-  proto::ShutdownRequest shutdown;
-  mux_.tell_agent(shutdown.encode());
+  tell_shutdown(kLimitGrace / 2);
   stop_deadline_ = loop_->after(kLimitGrace, [this] { monitor_->kill(); });
 }
 

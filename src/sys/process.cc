@@ -4,6 +4,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
+#include <tuple>
 
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -26,6 +28,32 @@ std::string ExitStatus::text() const {
   if (signal == 0) return "exit code " + std::to_string(code);
   const char* name = ::sigabbrev_np(signal);
   return "killed by " + (name != nullptr ? "SIG" + std::string(name) : std::to_string(signal));
+}
+
+// strsignal(3)'s names, with those of the real-time signals counted from either end.
+std::optional<int> signal_number(std::string_view name) {
+  const int most = SIGRTMAX;
+  if (const auto number = parse_u64(name))
+    return *number >= 1 && *number <= static_cast<uint64_t>(most) ? std::optional<int>(*number)
+                                                                  : std::nullopt;
+  std::string upper(name);
+  for (char& c : upper)
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  if (upper.starts_with("SIG")) upper.erase(0, 3);
+  for (const auto& [base, begin, sign] :
+       {std::tuple<std::string_view, int, char>{"RTMIN", SIGRTMIN, '+'},
+        {"RTMAX", SIGRTMAX, '-'}}) {
+    if (!upper.starts_with(base)) continue;
+    const std::string_view rest = std::string_view(upper).substr(base.size());
+    if (rest.empty()) return begin;
+    const auto distance = rest.front() == sign ? parse_u64(rest.substr(1)) : std::nullopt;
+    if (!distance || *distance > static_cast<uint64_t>(SIGRTMAX - SIGRTMIN)) return std::nullopt;
+    return begin + (sign == '+' ? 1 : -1) * static_cast<int>(*distance);
+  }
+  for (int number = 1; number < SIGRTMIN; ++number)
+    if (const char* known = ::sigabbrev_np(number); known != nullptr && upper == known)
+      return number;
+  return std::nullopt;
 }
 
 void Child::signal(int number) const { signal_process(pidfd_.get(), number); }

@@ -3,6 +3,7 @@
 // agent or the sandbox process answers.
 
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -78,10 +79,13 @@ struct AgentInfo {
   static std::optional<AgentInfo> decode(ByteView item) noexcept;
 };
 
-// Ends every process (TERM, after `grace` KILL), unmounts and powers off. End ok is sent before.
+// Ends every process, unmounts and powers off. End ok is sent before. Commands are asked to end by
+// `signal`; where that is another than TERM, whatever else there is gets TERM once they have ended,
+// or half of `grace` is over. What is left after `grace` gets KILL.
 inline constexpr std::string_view kShutdownVerb = "shutdown";
 struct ShutdownRequest {
   std::chrono::milliseconds grace{1000};
+  uint8_t signal = SIGTERM;  // 1 to kMaxSignal
   bool operator==(const ShutdownRequest&) const = default;
 
   Bytes encode() const;

@@ -4,6 +4,7 @@
 // sandbox process opens no path it was not given.
 
 #include <array>
+#include <csignal>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -73,6 +74,7 @@ struct SandboxConfig {
   std::string workdir;
   std::string user;
   Profile profile = Profile::Dev;
+  uint8_t stop_signal = SIGTERM;  // asks commands to end when the sandbox does
   // Bounds on every exec: a request may ask for less, never for more. 0: none.
   uint64_t exec_timeout_ms = 0;
   uint64_t exec_output = 0;  // bytes

@@ -70,6 +70,8 @@ std::optional<Fd> open_process(pid_t pid);
 // none.
 std::optional<uint64_t> process_start_time(pid_t pid);
 void signal_process(int pidfd, int number);  // ESRCH is fine
+// "SIGQUIT", "quit", "3", "SIGRTMIN+3": a signal's number (signal(7)); nothing when it is none.
+std::optional<int> signal_number(std::string_view name);
 
 std::string own_executable();  // /proc/self/exe, resolved
 

@@ -114,9 +114,10 @@ TEST(Documents, ConfigIsReadWithItsNulls) {
   EXPECT_EQ(config.env[1], "B=c=d");
   const std::string head =
       R"({"os":"linux","architecture":"amd64","rootfs":{"type":"layers","diff_ids":[]},"config":)";
-  for (const char* bad : {R"({"Env":["A"]})", R"({"Env":["=x"]})", R"({"Env":"A=b"})",
-                          R"({"Cmd":"sh"})", R"({"Cmd":[1]})", R"({"User":5})",
-                          R"({"User":"a\u0000b"})", R"({"Labels":{"a":1}})", R"([])"})
+  for (const char* bad :
+       {R"({"Env":["A"]})", R"({"Env":["=x"]})", R"({"Env":"A=b"})", R"({"Cmd":"sh"})",
+        R"({"Cmd":[1]})", R"({"User":5})", R"({"User":"a\u0000b"})", R"({"Labels":{"a":1}})",
+        R"([])", R"({"StopSignal":"SIGNONE"})", R"({"StopSignal":"65"})"})
     EXPECT_EQ(error_of([&] { parse_config(head + bad + "}"); }).kind(), Kind::Invalid) << bad;
   EXPECT_EQ(error_of([&] {
               parse_config(head + R"({"User":")" + std::string(70'000, 'u') + "\"}}");

@@ -43,6 +43,7 @@ TEST(Phone, WithCountryCode) {
           {"+44 (0)20 7946 0958", {"phone:+44 (0)20 7946 0958"}},
           {"(+49) 30 901820", {"phone:+49) 30 901820"}},
           {"tel 0033 1 42 68 53 00", {"phone:0033 1 42 68 53 00"}},
+          {"call 0.005994", {}},
           {"+1 115 555 2671 +999 123 456 789 +44 12", {}}});
 }
 
@@ -127,6 +128,8 @@ TEST(CryptoAddress, NeedsItsChecksum) {
            {"crypto_address:bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"}},
           {"bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqzk5jj0",
            {"crypto_address:bc1p0xlxvlhemja6c4dqv22uapctqupfhlxm9h8z3k2e72q4k9hcz7vqzk5jj0"}},
+          {"56 71 0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
+           {"crypto_address:0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}},
           {"1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNb", {}},
           {"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeD", {}},
           {"bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdw", {}}});

@@ -27,6 +27,24 @@ static Child shell(const std::string& script, std::vector<std::pair<int, int>> f
   return spawn(options);
 }
 
+TEST(Process, NamesOfSignals) {
+  for (const auto& [name, number] :
+       std::initializer_list<std::pair<const char*, int>>{{"SIGQUIT", SIGQUIT},
+                                                          {"quit", SIGQUIT},
+                                                          {"3", 3},
+                                                          {"TERM", SIGTERM},
+                                                          {"SIGWINCH", SIGWINCH},
+                                                          {"SIGRTMIN", SIGRTMIN},
+                                                          {"SIGRTMIN+3", SIGRTMIN + 3},
+                                                          {"RTMAX-1", SIGRTMAX - 1},
+                                                          {"64", 64}})
+    EXPECT_EQ(signal_number(name), number) << name;
+  for (const char* name :
+       {"", "0", "65", "-1", "SIG", "SIGSIGQUIT", "SIGNONE", "QUIT ", "SIGRTMIN-1", "SIGRTMIN+",
+        "SIGRTMIN+99", "RTMAX+1", "SIGRTMIN+3x", "18446744073709551619"})
+    EXPECT_EQ(signal_number(name), std::nullopt) << name;
+}
+
 TEST(Process, ReportsExitCodeAndSignal) {
   EXPECT_EQ(shell("exit 3").wait(), (ExitStatus{3, 0}));
   const auto killed = shell("kill -TERM $$").wait();
