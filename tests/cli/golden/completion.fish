@@ -188,6 +188,7 @@ complete -c mvm -n 'test (count (commandline -opc)) -eq 1' -a fs
 complete -c mvm -n '__mvm_second fs' -a read -d 'Print a file of a sandbox'
 complete -c mvm -n '__mvm_at_sub fs read cat' -l offset -x -d 'Start there, such as 4096 or 4G. Default: 0.'
 complete -c mvm -n '__mvm_at_sub fs read cat' -l length -x -d 'Read at most so much. Default: to the end.'
+complete -c mvm -n '__mvm_at_sub fs read cat' -l redact -d 'Replace personal data and keys by [redacted].'
 complete -c mvm -n '__mvm_at_sub fs read cat' -l root -x -d 'Take PATH relative to this folder of the sandbox, and refuse it when anything on the way (.., a link, a mount) leads out of there.'
 complete -c mvm -n '__mvm_second fs' -a write -d 'Write standard input to a file of a sandbox'
 complete -c mvm -n '__mvm_at_sub fs write' -l offset -x -d 'Write into the file itself from there on.'
