@@ -5,6 +5,7 @@
 # it below /nix/store; mvm's builder streams the two out. Format 1:
 #
 #   { "mvm": 1, "name": …, "root": STORE PATH, "entrypoint": […], "env": {…}, "user": …, "workdir": …, "labels": {…},
+#     "healthcheck": null or { "command": […], "interval": SECONDS, … },
 #     "attributes": [ { "path": "/tmp", "mode": "1777", "uid": 0, "gid": 0 } ], "kernel": null or STORE PATH }
 { pkgs }:
 
@@ -20,6 +21,9 @@
 , files ? { }
   # name = a command as entrypoint's, or { command; env ? { }; restart ? true; }. They run beside the entrypoint.
 , services ? { }
+  # A command as entrypoint's that ends with 0 while all is well, or { command; interval ? 30; timeout ? 30;
+  # startPeriod ? 0; startInterval ? 5; retries ? 3; } in seconds.
+, healthcheck ? null
   # A bundle with a kernel for this guest, such as packages.kernel; nothing: the host's default.
 , kernel ? null
 , labels ? { }
@@ -147,6 +151,8 @@ let
     env = { PATH = "/bin"; SSL_CERT_FILE = "/etc/ssl/certs/ca-certificates.crt"; } // builtins.mapAttrs (_: value: "${value}") env;
     user = if isRoot then "" else user;
     workdir = if workdir == null then home else workdir;
+    healthcheck = if healthcheck == null then null
+      else let check = serviceOf healthcheck; in check // { command = words "healthcheck" check.command; };
     kernel = if kernel == null then null else "${kernel}";
   };
 in

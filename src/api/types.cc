@@ -123,8 +123,30 @@ void describe(Io& io, T& value) {
     io("limits", value.limits);
     io("network", value.network);
     io("ports", value.ports);
+    io("health", value.health);
     io("secrets", value.secrets);
     io.unless_empty("secret_values", value.secret_values);
+  } else if constexpr (std::is_same_v<Plain, proto::HealthCheck>) {
+    io.required("command", value.command);
+    io("interval_ms", value.interval_ms);
+    io("timeout_ms", value.timeout_ms);
+    io("start_period_ms", value.start_period_ms);
+    io("start_interval_ms", value.start_interval_ms);
+    io("retries", value.retries);
+  } else if constexpr (std::is_same_v<Plain, Health>) {
+    std::string state(proto::health_name(value.state));
+    io.required("state", state);
+    io("failures", value.failures);
+    io("checks", value.checks);
+    io("checked_at", value.checked_at);
+    io("exit_code", value.exit_code);
+    io("why", value.why);
+    io("output", value.output);
+    if constexpr (!std::is_const_v<T>) {
+      const auto known = proto::health_from_name(state);
+      if (!known) bad_json("health.state", "unknown state \"" + printable(state) + "\"");
+      value.state = *known;
+    }
   } else if constexpr (std::is_same_v<Plain, proto::PublishedPort>) {
     std::string address = value.address.text();
     io("address", address);
@@ -227,6 +249,7 @@ void describe(Io& io, T& value) {
     io("network", value.network);
     io("network_missing", value.network_missing);
     io("ports", value.ports);
+    io("health", value.health);
     io("secrets", value.secrets);
     if constexpr (!std::is_const_v<T>) {
       const auto known = state_from_name(state);
@@ -294,6 +317,7 @@ void describe(Io& io, T& value) {
     io("workdir", value.workdir);
     io("user", value.user);
     io("stop_signal", value.stop_signal);
+    io("health", value.health);
     io("labels", value.labels);
     io("used_by", value.used_by);
   } else if constexpr (std::is_same_v<Plain, ImportRequest>) {
@@ -317,6 +341,7 @@ void describe(Io& io, T& value) {
     io("env", value.env);
     io("workdir", value.workdir);
     io("user", value.user);
+    io("health", value.health);
     io("labels", value.labels);
     io("attributes", value.attributes);
   } else if constexpr (std::is_same_v<Plain, CaptureRequest::Attributes>) {

@@ -424,6 +424,7 @@ class Build {
     for (const auto& [name, value] : guest.env) capture.env.push_back(name + "=" + value);
     capture.workdir = guest.workdir;
     capture.user = guest.user;
+    capture.health = guest.health;
     capture.labels = guest.labels;
     capture.attributes = guest.attributes;
     if (source_ && sys::exists(source_->lock_file())) {

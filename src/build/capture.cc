@@ -38,8 +38,11 @@ image::Imported capture(store::Images& images, agent::Connection& connection,
   check_key(request.key);
   const store::ImageName name = store::parse_image_name(request.name);
   image::ImportOptions options;
-  options.config = {request.entrypoint, {}, request.env,   request.user,
-                    request.workdir,    "", request.labels};
+  if (request.health)
+    if (const auto why = request.health->complaint())
+      throw Error(Kind::Invalid, "capture.health: " + *why);
+  options.config = {request.entrypoint, {}, request.env,    request.user,
+                    request.workdir,    "", request.labels, request.health};
   image::TarStream stream;
   stream.shown = request.source;
   stream.kind = "flake";

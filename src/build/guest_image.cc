@@ -77,6 +77,33 @@ uint32_t mode_of(const Json& json) {
   return mode;
 }
 
+// Times in seconds; what is not said is as Docker has it.
+std::optional<proto::HealthCheck> health(const Json& json) {
+  const auto found = json.find("healthcheck");
+  if (found == json.end() || found->is_null()) return std::nullopt;
+  if (!found->is_object()) wrong("healthcheck", "must be a set");
+  proto::HealthCheck check;
+  check.command = words(*found, "command");
+  if (check.command.empty()) wrong("healthcheck.command", "must be a list of words");
+  const auto read = [&](const char* key, uint64_t& into, uint64_t unit) {
+    const auto value = found->find(key);
+    if (value == found->end()) return;
+    if (!value->is_number_unsigned() || value->get<uint64_t>() > UINT32_MAX)
+      wrong(std::string("healthcheck.") + key, "must be a whole number");
+    into = value->get<uint64_t>() * unit;
+  };
+  constexpr uint64_t kSecond = 1000;
+  read("interval", check.interval_ms, kSecond);
+  read("timeout", check.timeout_ms, kSecond);
+  read("startPeriod", check.start_period_ms, kSecond);
+  read("startInterval", check.start_interval_ms, kSecond);
+  uint64_t retries = check.retries;
+  read("retries", retries, 1);
+  check.retries = static_cast<uint32_t>(retries);
+  if (const auto why = check.complaint()) wrong("healthcheck", "cannot be taken: " + *why);
+  return check;
+}
+
 std::vector<api::CaptureRequest::Attributes> attributes(const Json& json) {
   std::vector<api::CaptureRequest::Attributes> out;
   const auto found = json.find("attributes");
@@ -132,6 +159,7 @@ GuestImage parse_guest_image(std::string_view text) {
   image.user = optional_text(json, "user", 255);
   image.workdir = optional_text(json, "workdir", 4095);
   if (!image.workdir.empty() && image.workdir.front() != '/') wrong("workdir", "must be absolute");
+  image.health = health(json);
   image.labels = table(json, "labels");
   image.attributes = attributes(json);
   image.kernel = optional_text(json, "kernel", 4095);

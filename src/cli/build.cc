@@ -92,12 +92,13 @@ int report_failure(Context& context, const SandboxBuilder& builder,
   return kNotWell;
 }
 
+// Interrupted, the build inside has to end too: only a process that goes on can see to that.
+constexpr std::array kTaken = {SIGINT, SIGTERM, SIGHUP};
+
 // Builds, and tells of what went wrong. Nothing: `code` is the exit code.
-std::optional<build::Result> run_build(Context& context, const Wanted& wanted, int& code) {
+std::optional<build::Result> run_build(Context& context, const Wanted& wanted, SignalQueue& signals,
+                                       int& code) {
   Console& console = context.console;
-  // Interrupted, the build inside has to end too: only a process that goes on can see to that.
-  constexpr std::array kTaken = {SIGINT, SIGTERM, SIGHUP};
-  SignalQueue signals(kTaken);
   SandboxBuilder builder(context, wanted.settings, wanted.quiet, signals.fd());
   LastLine last;
   const build::Watch watch = watch_of(console, wanted, last);
@@ -202,7 +203,7 @@ std::unique_ptr<build::SourceWatch> watch_sources(Context& context, const Wanted
 int build_again_and_again(Context& context, const BuildOptions& options, Wanted& wanted) {
   constexpr std::chrono::milliseconds kQuiet{200};
   constexpr std::chrono::milliseconds kLongest{2000};
-  constexpr std::array kTaken = {SIGINT, SIGTERM, SIGHUP};
+  SignalQueue signals(kTaken);
   std::unique_ptr<build::SourceWatch> watch;
   std::string told;  // the digest that was
   while (true) {
@@ -211,7 +212,7 @@ int build_again_and_again(Context& context, const BuildOptions& options, Wanted&
       watch = watch_sources(context, wanted);
       const auto start = std::chrono::steady_clock::now();
       int code = kFailed;
-      const auto result = run_build(context, wanted, code);
+      const auto result = run_build(context, wanted, signals, code);
       if (!result && code > 128) return code;
       if (result && (!result->unchanged || result->image.digest != told))
         tell_of(context, options, wanted, *result, seconds_since(start));
@@ -222,7 +223,6 @@ int build_again_and_again(Context& context, const BuildOptions& options, Wanted&
       context.console.err("mvm: " + tame(error.message()) + "\n");
     }
     if (!wanted.quiet) context.console.progress("waiting for a change; Ctrl-C ends");
-    SignalQueue signals(kTaken);
     const bool changed = watch->wait(signals.fd(), kQuiet, kLongest);
     context.console.clear_progress();
     if (!changed) return 128 + signals.next().value_or(SIGINT);
@@ -248,8 +248,9 @@ int build_flake(Context& context, const BuildOptions& options) {
 
   if (options.watch) return build_again_and_again(here, options, wanted);
   const auto start = std::chrono::steady_clock::now();
+  SignalQueue signals(kTaken);
   int code = kFailed;
-  const auto result = run_build(here, wanted, code);
+  const auto result = run_build(here, wanted, signals, code);
   if (!result) return code;
   tell_of(here, options, wanted, *result, seconds_since(start));
   return kFine;
@@ -259,8 +260,9 @@ api::Image build_image_of(Context& context, const config::Settings& settings,
                           const std::string& name, bool quiet) {
   Wanted wanted = wanted_of(context, settings, name);
   wanted.quiet = quiet;
+  SignalQueue signals(kTaken);
   int code = kFailed;
-  auto result = run_build(context, wanted, code);
+  auto result = run_build(context, wanted, signals, code);
   if (!result) throw BuildEnded(code);
   return std::move(result->image);
 }

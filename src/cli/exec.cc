@@ -32,7 +32,7 @@ ExecPlan plan_of(const Context& context, const ExecOptions& options) {
   ExecPlan plan;
   plan.sandbox = options.sandbox;
   plan.json = options.json;
-  plan.redact = options.redact;
+  plan.request.redact = options.redact;
   plan.keep = options.max_output;
   plan.tell_questions = context.console.look().err_terminal && !options.json && !options.detach;
   proto::ExecRequest& request = plan.request;
@@ -70,6 +70,14 @@ std::vector<std::string> command_of(const api::Image& image) {
   if (argv.empty())
     throw UsageError(find_command(Verb::Run), "the image " + printable(image.name) +
                                                   " names no command of its own; put one after --");
+  // Such programs insist on being process 1, which here the agent is, and say so in odd ways.
+  const std::string_view program = std::string_view(argv[0]).substr(argv[0].rfind('/') + 1);
+  if (program == "init" || program == "systemd")
+    throw api::ApiError(Kind::Unsupported,
+                        "the image " + printable(image.name) + " starts an init system (" +
+                            printable(argv[0], 80) +
+                            "), and process 1 of a sandbox is mvm's own agent",
+                        "name the service to run: mvm run IMAGE -- COMMAND");
   return argv;
 }
 

@@ -46,6 +46,7 @@ std::string age(const Context& context, const Sandbox& sandbox) {
 
 std::string state_text(const Sandbox& sandbox) {
   std::string text(state_name(sandbox.state));
+  if (sandbox.health) text += " (" + std::string(proto::health_name(sandbox.health->state)) + ")";
   if (!sandbox.end) return text;
   const std::string_view reason = proto::end_reason_name(sandbox.end->reason);
   return reason == text ? text : text + " (" + std::string(reason) + ")";

@@ -177,6 +177,7 @@ api::SandboxSpec spec_of(const Context& context, const config::Settings& setting
   if (settings.memory) spec.memory = *settings.memory;
   spec.huge_pages = settings.huge_pages.value_or(false);
   spec.watchdog_ms = settings.watchdog_ms.value_or(0);
+  if (!settings.healthcheck.value_or(true)) spec.health.emplace();  // without a command
   if (settings.disk) spec.disk = *settings.disk;
   spec.disk_bandwidth = settings.disk_bandwidth.value_or(0);
   spec.disk_iops = settings.disk_iops.value_or(0);

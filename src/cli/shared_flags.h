@@ -37,6 +37,7 @@ inline constexpr std::array kMachine = {
     Option{0, "huge-pages", "", "", "Memory from the host's reserve of 2 MiB pages."},
     Option{0, "watchdog", "", "DURATION",
            "End it when it has not answered for so long. Default: never."},
+    Option{0, "no-healthcheck", "", "", "Do not run the image's health check."},
     Option{0, "disk-size", "", "SIZE", "Most it may write over its image. Default: 8G."},
     Option{0, "disk-bandwidth", "", "SIZE",
            "Most that a disk reads and writes in a second. Default: no limit."},

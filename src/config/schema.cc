@@ -287,6 +287,10 @@ constexpr std::array kKeys = {
         "The sandbox ends when nothing in it has answered for so long, as when its kernel hangs. "
         "At "
         "least 5s; be generous, a busy host makes a guest slow. 0s: never."},
+    Key{"sandbox", "healthcheck", Type::Boolean, &S::healthcheck, "true", "", 0, 0, 1, nullptr, "",
+        "",
+        "Whether the image's health check (HEALTHCHECK of a Dockerfile) is run, if it names one "
+        "(docs/images.md). `--no-healthcheck` switches it off."},
     Key{"sandbox", "ttl", Type::Duration, &S::ttl_ms, "0s", "", 0, kYear, 1, nullptr, "--ttl",
         "MVM_TTL", "The sandbox ends so long after its start, whatever runs in it. 0s: never."},
     Key{"sandbox", "idle_timeout", Type::Duration, &S::idle_timeout_ms, "0s", "", 0, kYear, 1,

@@ -33,6 +33,7 @@ api::Image Daemon::Impl::shown(const store::Image& image) const {
   out.workdir = manifest.config.workdir;
   out.user = manifest.config.user;
   out.stop_signal = manifest.config.stop_signal;
+  out.health = manifest.config.health;
   out.labels = manifest.config.labels;
   out.source_digest = manifest.source_digest;
   out.source_index = manifest.source_index;

@@ -135,7 +135,9 @@ class Daemon::Impl final : public api::Service {
   Record usable(const EntryPtr& entry) const;
   void transition(const EntryPtr& entry, const Change& change);
   api::Sandbox shown(const Record& record) const;
-  void add_status(api::Sandbox& out, const Record& record);
+  // How long a sandbox's process may take to say how it is. It answers from its loop.
+  static constexpr milliseconds kStatusLimit{1'000};
+  void add_status(api::Sandbox& out, const Record& record, milliseconds limit = kStatusLimit);
   std::vector<std::string> users_of(const std::string& digest) const;
 
   // Steps of an operation.

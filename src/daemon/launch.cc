@@ -193,6 +193,19 @@ static void check_ports(const std::vector<proto::PublishedPort>& ports) {
   }
 }
 
+// The image's check of its health, unless another was asked for. A sealed sandbox runs one command
+// and no other, so its image's is left out.
+static void complete_health(api::SandboxSpec& spec, const store::Image& image) {
+  const bool sealed = proto::profile_from_name(spec.profile) != proto::Profile::Dev;
+  if (!spec.health) {
+    if (!sealed) spec.health = image.manifest.config.health;
+    return;
+  }
+  if (const auto why = spec.health->complaint()) invalid("sandbox.health: " + *why);
+  if (sealed && !spec.health->command.empty())
+    invalid("sandbox.health: with the profile sealed no check can be run");
+}
+
 void complete_spec(api::SandboxSpec& spec, const store::Image& image) {
   if (const auto complaint = name_complaint(spec.name)) invalid("sandbox.name: " + *complaint);
   // More than the host has is slower, not wrong: virtual CPUs are threads.
@@ -238,6 +251,7 @@ void complete_spec(api::SandboxSpec& spec, const store::Image& image) {
   if (spec.hostname.empty()) spec.hostname = hostname_of(spec.name);
   if (!is_hostname(spec.hostname)) invalid("sandbox.hostname: is not a host name");
   if (!proto::profile_from_name(spec.profile)) invalid("sandbox.profile: must be dev or sealed");
+  complete_health(spec, image);
   if (spec.workdir.empty()) spec.workdir = image.manifest.config.workdir;
   if (!spec.workdir.empty() && (spec.workdir.front() != '/' || spec.workdir.size() > 4095))
     invalid("sandbox.workdir: must be an absolute path");
@@ -304,6 +318,7 @@ static proto::SandboxConfig config_of(const Record& record, const store::Image& 
   config.boot_timeout_ms = spec.boot_timeout_ms;
   config.workdir = spec.workdir;
   config.user = spec.user;
+  if (spec.health && !spec.health->command.empty()) config.health = spec.health;
   if (const auto signal = sys::signal_number(image.manifest.config.stop_signal))
     config.stop_signal = static_cast<uint8_t>(*signal);
   // A word we do not know, from a record of another version, allows least.

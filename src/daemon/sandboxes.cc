@@ -1,4 +1,5 @@
 // The API's calls about sandboxes.
+#include "health.h"
 #include "impl.h"
 
 namespace mvm::daemon {
@@ -19,21 +20,28 @@ api::Version Daemon::Impl::version() {
   return version;
 }
 
+// How long each of many may take to say how it is, and all of them: who does not answer is listed
+// without its health.
+static constexpr milliseconds kListedStatusLimit{250};
+static constexpr milliseconds kListLimit{1'000};
+static constexpr size_t kMaxComplaint = 1024;
+
 std::vector<api::Sandbox> Daemon::Impl::sandboxes(bool all) {
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + kListLimit;
   std::vector<api::Sandbox> out;
   for (const EntryPtr& entry : entries()) {
     const Record record = snapshot(entry);
-    if (all || api::is_live(record.state)) out.push_back(shown(record));
+    if (!all && !api::is_live(record.state)) continue;
+    out.push_back(shown(record));
+    if (record.state == SandboxState::Running && checks_health(record) && Clock::now() < deadline)
+      add_status(out.back(), record, kListedStatusLimit);
   }
   std::sort(out.begin(), out.end(), [](const api::Sandbox& a, const api::Sandbox& b) {
     return std::tie(a.created_at, a.id) < std::tie(b.created_at, b.id);
   });
   return out;
 }
-
-// How long the sandbox process may take to say what is left of its time. It answers from its loop.
-static constexpr milliseconds kStatusLimit{1'000};
-static constexpr size_t kMaxComplaint = 1024;
 
 api::Sandbox Daemon::Impl::sandbox(const std::string& name) {
   if (auto gone = departed(name)) return *gone;
@@ -44,16 +52,18 @@ api::Sandbox Daemon::Impl::sandbox(const std::string& name) {
 }
 
 // What its process knows and the record does not.
-void Daemon::Impl::add_status(api::Sandbox& out, const Record& record) {
+void Daemon::Impl::add_status(api::Sandbox& out, const Record& record, milliseconds limit) {
   const api::Limits& limits = record.spec.limits;
   if (record.state != SandboxState::Running ||
-      (limits.ttl_ms == 0 && limits.idle_timeout_ms == 0 && !record.spec.network.enabled))
+      (limits.ttl_ms == 0 && limits.idle_timeout_ms == 0 && !record.spec.network.enabled &&
+       !checks_health(record)))
     return;
   try {
-    const auto status = control(record).status(kStatusLimit);
+    const auto status = control(record).status(limit);
     out.network_missing = printable(status.network_missing, kMaxComplaint);
     out.ttl_left_ms = status.ttl_left_ms;
     out.idle_left_ms = status.idle_left_ms;
+    if (status.health) out.health = daemon::shown(*status.health);
   } catch (const Error& error) {
     // It is about to end, or stuck: what is left is not known, the rest is.
     log_.debug("no status of a sandbox", {{"name", record.name()}, {"why", error.message()}});

@@ -136,6 +136,19 @@ const char* layer_type(Packing packing) {
   return "";
 }
 
+// As Docker has it: nanoseconds.
+Json health_json(const proto::HealthCheck& health) {
+  constexpr uint64_t kNanoseconds = 1'000'000;
+  Json test = Json::array({"CMD"});
+  for (const std::string& word : health.command) test.push_back(word);
+  return {{"Test", std::move(test)},
+          {"Interval", health.interval_ms * kNanoseconds},
+          {"Timeout", health.timeout_ms * kNanoseconds},
+          {"StartPeriod", health.start_period_ms * kNanoseconds},
+          {"StartInterval", health.start_interval_ms * kNanoseconds},
+          {"Retries", health.retries}};
+}
+
 Json config_json(const store::ImageConfig& config) {
   Json json = Json::object();
   const auto add = [&](const char* key, const auto& value) {
@@ -148,6 +161,7 @@ Json config_json(const store::ImageConfig& config) {
   add("WorkingDir", config.workdir);
   add("Labels", config.labels);
   add("StopSignal", config.stop_signal);
+  if (config.health) json["Healthcheck"] = health_json(*config.health);
   return json;
 }
 

@@ -49,6 +49,7 @@ static std::string identity_of(const store::ImageConfig& config) {
     add(key);
     add(value);
   }
+  if (config.health) add(as_text(config.health->encode()));
   return identity;
 }
 
@@ -201,8 +202,8 @@ static std::string key_of(const OciImage& image, const ImportOptions& options) {
 }
 
 static store::ImageConfig config_of(const oci::Config& config) {
-  return {config.entrypoint, config.cmd,         config.env,   config.user,
-          config.workdir,    config.stop_signal, config.labels};
+  return {config.entrypoint, config.cmd,         config.env,    config.user,
+          config.workdir,    config.stop_signal, config.labels, config.health};
 }
 
 static void read_layers(OciSource& source, const OciImage& image, const ImportOptions& options,

@@ -7,6 +7,7 @@
 #include "mvm/base/text.h"
 #include "mvm/sys/process.h"
 
+#include "health.h"
 #include "json.h"
 
 namespace mvm::oci {
@@ -186,6 +187,7 @@ Config parse_config(std::string_view text) {
   if (!config.stop_signal.empty() && !sys::signal_number(config.stop_signal))
     throw Error(Kind::Invalid,
                 "config.StopSignal: \"" + printable(config.stop_signal, 40) + "\" is no signal");
+  config.health = health_of(*run);
   if (const Json* labels = member(*run, "Labels")) {
     if (!labels->is_object()) throw Error(Kind::Invalid, "config.Labels must be an object");
     if (labels->size() > kMaxConfigTexts)

@@ -292,6 +292,7 @@ Bytes SandboxStatus::encode() const {
     if (ttl_left_ms) map.unsigned_integer("ttl_left_ms", *ttl_left_ms);
     if (idle_left_ms) map.unsigned_integer("idle_left_ms", *idle_left_ms);
     if (!network_missing.empty()) map.string("network_missing", network_missing);
+    if (health) map.field("health").raw(health->encode());
     if (end) {
       map.field("end");
       write_end(out, *end);
@@ -322,6 +323,9 @@ std::optional<SandboxStatus> SandboxStatus::decode(ByteView item) noexcept {
       status.idle_left_ms = in.unsigned_integer();
     } else if (field.is("network_missing")) {
       status.network_missing = in.string(kMaxMessage);
+    } else if (field.is("health")) {
+      status.health = HealthStatus::decode(in.skip());
+      if (!status.health) in.fail();
     } else if (field.is("end")) {
       status.end = read_end(in);
     } else {

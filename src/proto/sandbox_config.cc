@@ -84,6 +84,7 @@ Bytes SandboxConfig::encode() const {
     }
     map.string("workdir", workdir);
     map.string("user", user);
+    if (health) map.field("health").raw(health->encode());
     map.string("profile", profile_name(profile));
     map.unsigned_integer("exec_timeout_ms", exec_timeout_ms);
     map.unsigned_integer("exec_output", exec_output);
@@ -137,6 +138,9 @@ std::optional<SandboxConfig> SandboxConfig::decode(ByteView data) {
       config.workdir = in.string(kMaxText);
     } else if (field.is("user")) {
       config.user = in.string(kMaxText);
+    } else if (field.is("health")) {
+      config.health = HealthCheck::decode(in.skip());
+      if (!config.health) in.fail();
     } else if (field.is("profile")) {
       const auto profile = profile_from_name(in.string(kMaxText));
       if (!profile) in.fail();

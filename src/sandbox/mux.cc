@@ -220,6 +220,13 @@ std::optional<Bytes> Mux::with_defaults(ByteView request, std::string& run) cons
   return exec->encode();
 }
 
+std::optional<Bytes> Mux::completed(ByteView exec) const {
+  std::string run;  // what the host itself runs is no run of anybody's
+  auto request = with_defaults(exec, run);
+  if (!request || request->size() > proto::kMaxPayload) return std::nullopt;
+  return request;
+}
+
 void Mux::end_client_stream(ClientId id, uint32_t stream, ByteView end_payload) {
   Client* to = client(id);
   if (to == nullptr) return;

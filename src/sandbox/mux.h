@@ -32,11 +32,13 @@ struct Asker {
 };
 
 enum class AgentLoss { Ended, BrokeProtocol };
+// Whether somebody's use of the sandbox is what a stream is for.
+enum class Use { Counted, Uncounted };
 
 // What comes of a stream that the sandbox itself has with the agent. None is called within a call
 // that the stream's owner makes.
 struct StreamHandlers {
-  std::function<void(const proto::Frame&)> on_frame;  // Data, Eof, Event
+  std::function<void(const proto::Frame&)> on_frame;  // Data, Stdout, Stderr, Eof, Event
   std::function<void()> on_room;                      // there is room() again, perhaps
   // Once, and nothing after it: without a value when the agent is lost.
   std::function<void(const std::optional<proto::End>&)> on_end;
@@ -78,9 +80,12 @@ class Mux {
   // The same, and `answered` when it has, whatever it says. Dropped with the agent's connection.
   void ask_agent(ByteView request, std::function<void()> answered);
 
-  // A stream of the sandbox's own, which counts as use of it: its number, or 0 when the agent is
-  // not there or has as many streams as it takes.
-  uint32_t open_stream(ByteView request, StreamHandlers handlers);
+  // A stream of the sandbox's own: its number, or 0 when the agent is not there or has as many
+  // streams as it takes.
+  uint32_t open_stream(ByteView request, StreamHandlers handlers, Use use = Use::Counted);
+  // An exec with the sandbox's defaults and limits in it; nothing when it does not decode, or is
+  // too large with them.
+  std::optional<Bytes> completed(ByteView exec) const;
   // Sends; Data within room().
   void send(uint32_t stream, proto::FrameType type, ByteView payload = {});
   size_t room(uint32_t stream) const;
@@ -117,7 +122,8 @@ class Mux {
   // Shared, so that it may be dropped inside one of its own handlers.
   struct OwnStream {
     StreamHandlers handlers;
-    proto::ReceiveWindow received;
+    Use use = Use::Counted;
+    proto::ReceiveWindow received = {};
     bool dropped = false;
   };
   // A stream of the agent's connection. It outlives its client until the agent has ended it.

@@ -15,11 +15,11 @@ std::vector<sys::Fd> Mux::take_descriptors(ClientId id) {
   return from->channel->take_descriptors();
 }
 
-uint32_t Mux::open_stream(ByteView request, StreamHandlers handlers) {
+uint32_t Mux::open_stream(ByteView request, StreamHandlers handlers, Use use) {
   if (!agent_ready_ || agent_streams_.size() >= proto::kMaxStreams) return 0;
   const uint32_t number = next_stream();
-  agent_streams_[number].own = std::make_shared<OwnStream>(OwnStream{std::move(handlers), {}, {}});
-  count_command(+1);
+  agent_streams_[number].own = std::make_shared<OwnStream>(OwnStream{std::move(handlers), use});
+  if (use == Use::Counted) count_command(+1);
   agent_->send(number, FrameType::Request, request);
   return number;
 }
@@ -51,7 +51,7 @@ void Mux::consumed(uint32_t stream, size_t length) {
 void Mux::drop_stream(uint32_t stream) {
   const auto found = agent_streams_.find(stream);
   if (found == agent_streams_.end() || std::exchange(found->second.own->dropped, true)) return;
-  count_command(-1);
+  if (found->second.own->use == Use::Counted) count_command(-1);
   // It lives on, as nobody's, until the agent has ended it.
   if (agent_) agent_->send(stream, FrameType::Cancel);
 }
@@ -62,7 +62,7 @@ void Mux::end_own_stream(uint32_t stream, const std::optional<proto::End>& end) 
   const std::shared_ptr<OwnStream> own = std::move(found->second.own);
   agent_streams_.erase(found);
   if (own->dropped) return;
-  count_command(-1);
+  if (own->use == Use::Counted) count_command(-1);
   own->handlers.on_end(end);
 }
 
@@ -70,6 +70,8 @@ void Mux::on_own_frame(AgentStream& stream, const Frame& frame) {
   const std::shared_ptr<OwnStream> own = stream.own;
   switch (frame.type) {
     case FrameType::Data:
+    case FrameType::Stdout:
+    case FrameType::Stderr:
       if (!own->received.receive(frame.payload.size()))
         return lose_agent(AgentLoss::BrokeProtocol,
                           "the guest's agent sent more than it was allowed to");

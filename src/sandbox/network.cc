@@ -128,9 +128,14 @@ std::optional<proto::MonitorNic> Network::card() const {
 std::optional<proto::EgressCounters> Network::counters() const {
   if (!proxy_) return std::nullopt;
   const egress::Counters from = proxy_->counters();
-  return proto::EgressCounters{
-      from.flows_now, from.flows,           from.flows_refused, from.packets_refused,
-      from.queries,   from.queries_refused, from.sent,          from.received};
+  return proto::EgressCounters{.flows_now = from.flows_now,
+                               .flows = from.flows,
+                               .flows_refused = from.flows_refused,
+                               .packets_refused = from.packets_refused,
+                               .queries = from.queries,
+                               .queries_refused = from.queries_refused,
+                               .sent = from.sent,
+                               .received = from.received};
 }
 
 std::string Network::guest_settings() const {

@@ -24,6 +24,7 @@
 #include "audit_trail.h"
 #include "console.h"
 #include "exit_record.h"
+#include "health.h"
 #include "monitor_link.h"
 #include "mux.h"
 #include "network.h"
@@ -33,6 +34,7 @@
 #include "secrets.h"
 #include "vsock_bridge.h"
 #include "watchdog.h"
+#include "withhold.h"
 
 namespace mvm::sandbox {
 
@@ -143,6 +145,7 @@ class Sandbox::Impl {
   proto::SandboxConfig config_;
   AuditTrail audit_;
   std::shared_ptr<const secret::Secrets> secrets_;
+  Withholder withholder_;
   std::unique_ptr<AiMeter> ai_;
   Network network_;  // begins at once: it is made while the rest is
   sys::Fd control_;
@@ -166,6 +169,7 @@ class Sandbox::Impl {
   PolicyDesk desk_;
   Ports ports_;
   Watchdog watchdog_;
+  HealthWatch health_;
   VsockBridge vsock_;
   std::unique_ptr<MonitorLink> monitor_;
   loop::Watch control_watch_;
@@ -183,15 +187,16 @@ class Sandbox::Impl {
 std::vector<std::shared_ptr<egress::FilterSource>> Sandbox::Impl::filters() {
   std::vector<std::shared_ptr<egress::FilterSource>> out;
   if (auto pii = pii_source(config_.network, [this](const privacy::Note& note) {
-        static_cast<void>(audit_.record(pii_record(note)));
+        static_cast<void>(audit_.record(pii_record(withholder_.cleaned(note))));
       }))
     out.push_back(std::move(pii));
-  auto secrets = secret_source(secrets_, {[this](const guard::SecretNotice& notice) {
-                                            return audit_.record(secret_record(notice));
-                                          },
-                                          [this](const guard::SecretNotice& notice) {
-                                            kill(EndReason::Killed, misuse_text(notice));
-                                          }});
+  auto secrets =
+      secret_source(secrets_, {[this](const guard::SecretNotice& notice) {
+                                 return audit_.record(secret_record(withholder_.cleaned(notice)));
+                               },
+                               [this](const guard::SecretNotice& notice) {
+                                 kill(EndReason::Killed, misuse_text(withholder_.cleaned(notice)));
+                               }});
   for (auto& source : secrets) out.push_back(std::move(source));
   for (auto& source : filters_of(ai_.get())) out.push_back(std::move(source));
   return out;
@@ -217,18 +222,18 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config,
                network_.set_recordable(!failure);
              }),
       secrets_(std::move(secrets)),
+      withholder_(secrets_, config_.network),
       ai_(make_ai_meter(config_.network, take(fds, proto::SandboxFd::Data).get(),
                         {[this](const metering::UsageNotice& notice) {
-                           static_cast<void>(audit_.record(usage_record(notice)));
+                           static_cast<void>(
+                               audit_.record(usage_record(withholder_.cleaned(notice))));
                          },
-                         [this](std::string_view model) {
-                           return holds_secret(std::string(model), secrets_.get());
-                         }})),
+                         [this](std::string_view model) { return withholder_.holds(model); }})),
       network_(
           config_.network, config_.name,
           [this](const egress::Event& event) {
             // What cannot be recorded does not happen; audit_ tells of it, and ends admission.
-            return audit_.record(audit::egress_record(without_secrets(event, secrets_.get())));
+            return audit_.record(audit::egress_record(withholder_.cleaned(event)));
           },
           [this](const egress::OpenQuestion& question) { desk_.on_question(question); }, filters(),
           inspections()),
@@ -259,6 +264,7 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config,
                                                format_duration_ms(config_.watchdog_ms) +
                                                " (watchdog)");
                 }),
+      health_(loop, mux_, config_.health),
       vsock_(loop, std::move(take(fds, proto::SandboxFd::Vsock)),
              std::move(take(fds, proto::SandboxFd::Runtime)), [this](sys::Fd fd, uint32_t port) {
                if (!mux_.in_use()) await_use();
@@ -354,7 +360,8 @@ void Sandbox::Impl::on_request(Asker asker, ByteView request) {
   } else if (verb == proto::kSandboxMemoryVerb) {
     on_memory_request(asker, request);
   } else if (verb == proto::kSandboxCountersVerb) {
-    const auto counters = network_.counters();
+    auto counters = network_.counters();
+    if (counters && ai_) ai_->tell_runs(*counters);
     mux_.answer(asker, counters ? proto::encode_ok(counters->encode())
                                 : proto::encode_error({Kind::Unavailable, "it has no network"}));
   } else if (verb == proto::kSandboxAiBudgetVerb) {
@@ -422,6 +429,7 @@ proto::SandboxStatus Sandbox::Impl::status() const {
     status.idle_left_ms = idle_deadline_ ? left_of(config_.idle_timeout_ms, now - idle_since_)
                                          : config_.idle_timeout_ms;
   status.network_missing = network_.missing();
+  status.health = health_.status();
   status.end = end_;
   return status;
 }
@@ -456,6 +464,7 @@ void Sandbox::Impl::on_agent_ready() {
   if (const std::string authority = network_.authority(); !authority.empty())
     mux_.tell_agent(proto::TrustRequest{authority}.encode());
   watchdog_.start();
+  health_.start();
   ports_.start();
   if (!mux_.in_use()) await_use();
   ready_ms_ = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -469,6 +478,7 @@ void Sandbox::Impl::on_agent_ready() {
 
 void Sandbox::Impl::on_agent_lost(AgentLoss loss, const std::string& why) {
   watchdog_.stop();
+  health_.stop();
   if (verdict_) return;
   if (loss == AgentLoss::BrokeProtocol) return kill(EndReason::Crashed, why);
   // While it stops, the agent goes before the machine does. At any other time its end is the
@@ -608,6 +618,7 @@ void Sandbox::Impl::finish(const SandboxEnd& end) {
   boot_deadline_.reset();
   stop_deadline_.reset();
   watchdog_.stop();
+  health_.stop();
   ttl_deadline_.reset();
   idle_deadline_.reset();
   control_watch_.reset();

@@ -10,9 +10,31 @@ namespace mvm::store {
 
 using Json = nlohmann::json;
 
+static Json health_json(const proto::HealthCheck& health) {
+  return {{"command", health.command},
+          {"interval_ms", health.interval_ms},
+          {"timeout_ms", health.timeout_ms},
+          {"start_period_ms", health.start_period_ms},
+          {"start_interval_ms", health.start_interval_ms},
+          {"retries", health.retries}};
+}
+
+static proto::HealthCheck health_from(const Json& json, std::string_view where) {
+  proto::HealthCheck health;
+  json.at("command").get_to(health.command);
+  json.at("interval_ms").get_to(health.interval_ms);
+  json.at("timeout_ms").get_to(health.timeout_ms);
+  json.at("start_period_ms").get_to(health.start_period_ms);
+  json.at("start_interval_ms").get_to(health.start_interval_ms);
+  json.at("retries").get_to(health.retries);
+  if (const auto why = health.complaint())
+    throw Error(Kind::Invalid, std::string(where) + ": config.health: " + *why);
+  return health;
+}
+
 std::string manifest_to_json(const Manifest& manifest) {
   const ImageConfig& config = manifest.config;
-  const Json json = {
+  Json json = {
       {"version", kManifestVersion},
       {"name", manifest.name},
       {"created", manifest.created},
@@ -36,6 +58,7 @@ std::string manifest_to_json(const Manifest& manifest) {
         {"stop_signal", config.stop_signal},
         {"labels", config.labels}}},
   };
+  if (config.health) json["config"]["health"] = health_json(*config.health);
   // File names need not be UTF-8; what cannot be JSON is shown as U+FFFD rather than refused.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -73,6 +96,7 @@ Manifest manifest_from_json(std::string_view text, std::string_view where) {
     config.at("workdir").get_to(manifest.config.workdir);
     later(config, "stop_signal", manifest.config.stop_signal);
     later(config, "labels", manifest.config.labels);
+    if (config.contains("health")) manifest.config.health = health_from(config.at("health"), where);
     if (!manifest.digest.starts_with("sha256:"))
       throw Error(Kind::Invalid, std::string(where) + ": the digest is no sha256");
     manifest.digest.erase(0, 7);

@@ -2,6 +2,7 @@
 
 oci.vs_tools       pull of a 400 MiB image of 30 000 files from a loopback registry to a bootable image, against
                    `skopeo copy`, `umoci unpack` and `mkfs.erofs` in a row
+oci.vs_msb         the same pull against `msb pull`
 image.second_up    milliseconds that finding a known image of an OCI layout takes: importing it again, all of the command
 image.memory       MiB that the daemon's resident memory peaks at while it imports that image, and one five times its size
 """
@@ -135,6 +136,11 @@ def by_tools(host, work):
     return elapsed
 
 
+def by_msb(host):
+    peer = pathlib.Path(__file__).parent / "peers/msb"
+    return int(subprocess.run([peer, "pull", f"{host}/big:v1"], check=True, capture_output=True, text=True).stdout) / 1000
+
+
 def measure(mvm, wanted, rounds, smoke):
     """A dictionary of figures. A smoke run is the same with a hundredth of the bytes."""
     scale = 100 if smoke else 1
@@ -142,20 +148,26 @@ def measure(mvm, wanted, rounds, smoke):
     with tempfile.TemporaryDirectory(prefix="mvm-bench-") as name:
         work = pathlib.Path(name)
         layout(work / "layout", BYTES // scale, FILES // scale)
+        peers = {}
         if "oci.vs_tools" in wanted:
+            peers["oci.vs_tools"] = lambda host: by_tools(host, work)
+        if "oci.vs_msb" in wanted and "MVM_BENCH_NO_MSB" not in os.environ:
+            peers["oci.vs_msb"] = by_msb
+        if peers:
             with registry(work / "registry") as host:
                 subprocess.run(["skopeo", "--insecure-policy", "copy", "--quiet", "--dest-tls-verify=false",
                                 f"oci:{work}/layout:v1", f"docker://{host}/big:v1"], check=True, capture_output=True)
-                ratios = []
+                ratios = {name: [] for name in peers}
                 for turn in range(rounds):
-                    daemon = Daemon(mvm, work / f"pull{turn}")
-                    ours = daemon.timed("image", "pull", "-q", f"{host}/big:v1")
-                    daemon.close()
-                    shutil.rmtree(work / f"pull{turn}")
-                    theirs = by_tools(host, work)
-                    print(f"oci: mvm {ours:.2f} s, tools {theirs:.2f} s", flush=True, file=sys.stderr)
-                    ratios.append(ours / theirs)
-                values["oci.vs_tools"] = statistics.median(ratios)
+                    for name, peer in peers.items():
+                        daemon = Daemon(mvm, work / f"pull{turn}")
+                        ours = daemon.timed("image", "pull", "-q", f"{host}/big:v1")
+                        daemon.close()
+                        shutil.rmtree(work / f"pull{turn}")
+                        theirs = peer(host)
+                        print(f"{name}: mvm {ours:.2f} s, peer {theirs:.2f} s", flush=True, file=sys.stderr)
+                        ratios[name].append(ours / theirs)
+                values.update({name: statistics.median(each) for name, each in ratios.items()})
         if {"image.second_up", "image.memory"} & set(wanted):
             daemon = Daemon(mvm, work / "import")
             daemon.run("image", "import", "-q", str(work / "layout"), "big")

@@ -21,10 +21,12 @@ static void parse(unsigned char which, std::string_view text) {
       }
       break;
     }
-    case 1:
-      for (const std::string& entry : parse_config(text).env)
-        MVM_ASSERT(entry.find('=') != entry.npos);
+    case 1: {
+      const Config config = parse_config(text);
+      for (const std::string& entry : config.env) MVM_ASSERT(entry.find('=') != entry.npos);
+      if (config.health) MVM_ASSERT(!config.health->complaint() && !config.health->command.empty());
       break;
+    }
     case 2:
       for (const DockerImage& image : parse_docker_images(text)) MVM_ASSERT(!image.config.empty());
       break;

@@ -90,6 +90,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   round_trip<SyncTimeRequest>(rest);
   round_trip<SandboxEnd>(rest);
   round_trip<SandboxStatus>(rest);
+  round_trip<HealthCheck>(rest);
+  round_trip<HealthStatus>(rest);
   round_trip<StopRequest>(rest);
   round_trip<MemoryRequest>(rest);
   round_trip<MemoryUse>(rest);

@@ -15,6 +15,7 @@
 
 #include "mvm/base/error.h"
 #include "mvm/proto/end.h"
+#include "mvm/proto/health.h"
 #include "mvm/proto/network.h"
 #include "mvm/proto/ports.h"
 #include "mvm/proto/secrets.h"
@@ -76,6 +77,8 @@ struct SandboxSpec {
   Limits limits;
   proto::NetworkConfig network;
   std::vector<proto::PublishedPort> ports;
+  // How its health is checked. Absent: as the image says; without a command: not at all.
+  std::optional<proto::HealthCheck> health;
   std::vector<proto::SecretRule> secrets;
   // Of each of them; on the way to the daemon only, which neither stores nor shows them.
   proto::SecretValues secret_values;
@@ -106,6 +109,18 @@ struct MemoryUse {
   std::optional<uint64_t> balloon;   // given up by the guest because it was asked to
   std::optional<uint64_t> released;  // given back to the host since the start
   bool operator==(const MemoryUse&) const = default;
+};
+
+// What the checks of its health have come to.
+struct Health {
+  proto::Health state = proto::Health::Starting;
+  uint32_t failures = 0;             // in a row
+  uint64_t checks = 0;               // since the start
+  std::string checked_at;            // of the last; RFC 3339, UTC
+  std::optional<int64_t> exit_code;  // of it; absent when it did not come to one, and then
+  std::string why;                   // says why
+  std::string output;                // of it, the first 4 KiB; the guest's word
+  bool operator==(const Health&) const = default;
 };
 
 struct Sandbox {
@@ -142,6 +157,7 @@ struct Sandbox {
   // Why it runs without a network although one was asked for; empty when nothing is amiss.
   std::string network_missing;
   std::vector<proto::PublishedPort> ports;
+  std::optional<Health> health;  // while it runs, when its health is checked
   std::vector<proto::SecretRule> secrets;
   bool operator==(const Sandbox&) const = default;
 };
@@ -203,6 +219,7 @@ struct Image {
   std::string workdir;
   std::string user;
   std::string stop_signal;
+  std::optional<proto::HealthCheck> health;  // absent: none is named
   std::map<std::string, std::string> labels;
   std::vector<std::string> used_by;  // names of sandboxes
   bool operator==(const Image&) const = default;
@@ -236,6 +253,7 @@ struct CaptureRequest {
   std::vector<std::string> env;  // "NAME=value"
   std::string workdir;
   std::string user;
+  std::optional<proto::HealthCheck> health;
   std::map<std::string, std::string> labels;
   // What the archive cannot say.
   struct Attributes {

@@ -5,11 +5,13 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "mvm/api/types.h"
+#include "mvm/proto/health.h"
 
 namespace mvm::build {
 
@@ -25,6 +27,7 @@ struct GuestImage {
   std::map<std::string, std::string> env;
   std::string user;
   std::string workdir;
+  std::optional<proto::HealthCheck> health;
   std::map<std::string, std::string> labels;
   std::vector<api::CaptureRequest::Attributes> attributes;
   std::string kernel;  // store path of a kernel bundle; empty: none

@@ -32,6 +32,7 @@ struct Settings {
   std::optional<uint64_t> boot_timeout_ms;
   std::optional<bool> huge_pages;
   std::optional<uint64_t> watchdog_ms;
+  std::optional<bool> healthcheck;
   std::optional<bool> ephemeral;
   // Limits; 0: none.
   std::optional<uint64_t> wall_clock_ms;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "mvm/oci/digest.h"
+#include "mvm/proto/health.h"
 
 namespace mvm::oci {
 
@@ -62,6 +63,7 @@ struct Config {
   std::string user;
   std::string workdir;
   std::string stop_signal;
+  std::optional<proto::HealthCheck> health;  // nothing: none, or said to be none
   std::map<std::string, std::string> labels;
   std::vector<Digest> diff_ids;  // of the layers, uncompressed
 };

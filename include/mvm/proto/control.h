@@ -13,6 +13,7 @@
 #include "mvm/base/error.h"
 #include "mvm/proto/end.h"
 #include "mvm/proto/frame.h"
+#include "mvm/proto/health.h"
 
 namespace mvm::proto {
 
@@ -148,6 +149,7 @@ struct SandboxStatus {
   std::optional<uint64_t> idle_left_ms;
   // Why it has no network although one was asked for; empty when nothing is amiss.
   std::string network_missing;
+  std::optional<HealthStatus> health;  // nothing: its health is not checked
   std::optional<SandboxEnd> end;
   bool operator==(const SandboxStatus&) const = default;
 

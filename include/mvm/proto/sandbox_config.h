@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "mvm/base/bytes.h"
+#include "mvm/proto/health.h"
 #include "mvm/proto/network.h"
 #include "mvm/proto/profile.h"
 
@@ -73,6 +74,7 @@ struct SandboxConfig {
   std::vector<std::pair<std::string, std::string>> env;
   std::string workdir;
   std::string user;
+  std::optional<HealthCheck> health;  // nothing: none is run
   Profile profile = Profile::Dev;
   uint8_t stop_signal = SIGTERM;  // asks commands to end when the sandbox does
   // Bounds on every exec: a request may ask for less, never for more. 0: none.

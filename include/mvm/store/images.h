@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "mvm/proto/health.h"
 #include "mvm/store/paths.h"
 #include "mvm/sys/fd.h"
 
@@ -48,6 +49,7 @@ struct ImageConfig {
   std::string workdir;
   std::string stop_signal;
   std::map<std::string, std::string> labels;
+  std::optional<proto::HealthCheck> health = std::nullopt;
   bool operator==(const ImageConfig&) const = default;
 };
 

@@ -55,8 +55,8 @@ _mvm() {
   esac
   case "$command" in
     'init') flags='--image --force --help' offer=nothing;;
-    'up') flags='--file --flake --image --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --network-mode --allow-host --allow-cidr --allow-endpoint --upstream-ca --ai-metering --ai-token-budget --ai-budget --pii --pii-rule --pii-bypass --publish --secret --idle-timeout --retention --wall-clock --pids-limit --output-limit --env --env-file --workdir --user --rm --name --quiet --json --help' offer=sandboxes;;
-    'run') flags='--interactive --tty --timeout --max-output --redact --rlimit --memory-limit --pids-limit --cpu-limit --group-add --env --env-file --workdir --user --kernel --cpus --memory --huge-pages --watchdog --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --network-mode --allow-host --allow-cidr --allow-endpoint --upstream-ca --ai-metering --ai-token-budget --ai-budget --pii --pii-rule --pii-bypass --publish --secret --name --rm --quiet --json --help' offer=images;;
+    'up') flags='--file --flake --image --kernel --cpus --memory --huge-pages --watchdog --no-healthcheck --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --network-mode --allow-host --allow-cidr --allow-endpoint --upstream-ca --ai-metering --ai-token-budget --ai-budget --pii --pii-rule --pii-bypass --publish --secret --idle-timeout --retention --wall-clock --pids-limit --output-limit --env --env-file --workdir --user --rm --name --quiet --json --help' offer=sandboxes;;
+    'run') flags='--interactive --tty --timeout --max-output --redact --rlimit --memory-limit --pids-limit --cpu-limit --group-add --env --env-file --workdir --user --kernel --cpus --memory --huge-pages --watchdog --no-healthcheck --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --network-mode --allow-host --allow-cidr --allow-endpoint --upstream-ca --ai-metering --ai-token-budget --ai-budget --pii --pii-rule --pii-bypass --publish --secret --name --rm --quiet --json --help' offer=images;;
     'exec') flags='--interactive --tty --timeout --max-output --redact --rlimit --memory-limit --pids-limit --cpu-limit --group-add --detach --env --env-file --workdir --user --name --json --help' offer=sandboxes;;
     'shell') flags='--env --env-file --workdir --user --name --help' offer=sandboxes;;
     'console') flags='--quiet --name --help' offer=sandboxes;;
@@ -68,7 +68,7 @@ _mvm() {
     'port') flags='--remove --quiet --json --help' offer=sandboxes;;
     'down'|'stop') flags='--grace --kill --rm --name --quiet --json --help' offer=sandboxes;;
     'rm') flags='--force --name --quiet --help' offer=sandboxes;;
-    'fs read'|'fs cat') flags='--offset --length --root --help' offer=nothing;;
+    'fs read'|'fs cat') flags='--offset --length --redact --root --help' offer=nothing;;
     'fs write') flags='--offset --append --new --limit --sync --mode --user --root --json --help' offer=nothing;;
     'fs stat') flags='--follow-link --root --json --help' offer=nothing;;
     'fs ls'|'fs list') flags='--long --limit --root --json --help' offer=nothing;;

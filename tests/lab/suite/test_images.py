@@ -5,6 +5,7 @@ import pathlib
 import tarfile
 import tempfile
 
+import oci
 from harness import equal, expect, guest, has, mvm, ok, sandbox, shared
 
 
@@ -23,6 +24,29 @@ def test_an_image_of_a_directory_boots():
             has(mvm("image", "rm", "tiny").err, "tiny")
     finally:
         ok("image", "rm", "tiny")
+
+
+def test_what_an_image_says_is_run_in_it():
+    with tempfile.TemporaryDirectory() as folder:
+        oci.layout(folder, {"app": (None, 0o755, 1000), "nix/store": (None, 0o1775, 0)}, {
+            "User": "1000:1000", "WorkingDir": "/app", "Env": ["X=1", "PATH=/bin"], "Entrypoint": ["sh", "-c"],
+            "Cmd": ["busybox id -u; pwd; echo X=$X; busybox stat -c %a /nix/store"]})
+        ok("image", "import", folder, "says")
+    try:
+        equal(ok("run", "says", "--memory", "256M").out.split(), ["1000", "/app", "X=1", "1775"])
+        # Flags win.
+        equal(ok("run", "--user", "0", "--workdir", "/", "--env", "X=2", "says", "--", "/bin/sh", "-c",
+                 "busybox id -u; pwd; echo X=$X").out.split(), ["0", "/", "X=2"])
+    finally:
+        ok("image", "rm", "says")
+
+
+def test_set_user_id_programs_work():
+    """What lets go of root, and what takes it (su, sudo, gosu), does so as on any host."""
+    name = shared()
+    equal(guest(name, "stat -c %a,%u /usr/bin/su"), "4755,0")
+    guest(name, "cp /usr/bin/id /tmp/id && chmod 4755 /tmp/id")
+    equal(ok("exec", "--user", "1000", name, "--", "/tmp/id", "-u").out.strip(), "0")
 
 
 def test_base_image_has_what_agents_need():

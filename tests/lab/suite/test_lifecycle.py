@@ -48,10 +48,13 @@ def test_memory_above_the_gap():
 def test_stopped_sandbox_keeps_its_disk_and_starts_again():
     with sandbox("again"):
         guest("again", "echo kept >/root/file")
+        # A copy goes through the same layer, and takes nothing of it back.
+        ok("cp", __file__, "again:/root/copy")
         ok("down", "again")
         equal(sandbox_json("again")["state"], "stopped")
         ok("up", "again")
         equal(guest("again", "cat /root/file"), "kept")
+        equal(guest("again", "head -c 3 /root/copy"), '"""')
 
 
 def test_written_and_synced_data_survives_a_killed_monitor():

@@ -16,6 +16,7 @@
 
 #include "native.h"
 #include "unit/image/erofs_reader.h"
+#include "unit/image/memory_growth.h"
 
 namespace mvm::build {
 
@@ -345,7 +346,11 @@ TEST_F(Flakes, OfTwoGibibytesAreTakenWhole) {
   if (std::getenv("MVM_TEST_BIG") == nullptr) GTEST_SKIP() << "MVM_TEST_BIG is not set";
   flake(
       R"(packages.x86_64-linux.default = guest "big" "for n in 1 2 3 4 5 6 7 8; do box dd if=/dev/urandom of=$out/part$n bs=1M count=256; done";)");
-  const Result made = build_it();
+  Result made;
+  const uint64_t growth = image::growth_of([&] { made = build_it(); });
+  if (image::kMeasured) {
+    EXPECT_LT(growth, image::kMostGrowth);
+  }
   EXPECT_GE(made.image.content_bytes, uint64_t{2} << 30);
   EXPECT_NO_THROW(builder_.images().verify(made.image.digest));
 }
@@ -380,6 +385,7 @@ TEST_F(Guests, AreWholeRootFileSystems) {
            packages = [ (pkgs.writeShellScriptBin "serve" "echo serving") ];
            files."/etc/a.conf" = "text\n";
            files."/srv/it's here" = { text = "kept"; mode = "0640"; uid = 1000; gid = 1000; };
+           healthcheck = { command = "test -e /srv"; interval = 5; };
            labels.team = "search";)");
   const Result result = build(builder_, request(), watch_);
   EXPECT_EQ(result.image.user, "agent");
@@ -388,6 +394,7 @@ TEST_F(Guests, AreWholeRootFileSystems) {
   EXPECT_THAT(result.image.env, Contains("WORD=x"));
   EXPECT_THAT(result.image.env, Contains("PATH=/bin"));
   EXPECT_THAT(result.image.labels, Contains(Pair("team", "search")));
+  EXPECT_EQ(result.image.health, (proto::HealthCheck{{"/bin/sh", "-c", "test -e /srv"}, 5'000}));
   const auto image = open(result.image);
   EXPECT_EQ(image.at("home/agent").uid, 1000U);
   EXPECT_EQ(image.at("tmp").mode & 07777, 01777);

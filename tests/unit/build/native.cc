@@ -52,6 +52,34 @@ static const std::vector<std::string>& prepared() {
 const std::string& stand_in_folder() { return prepared()[0]; }
 const std::string& builder_root() { return prepared()[1]; }
 
+void prepare_work(const std::string& work) {
+  // Inside the namespaces there is one user, and no right to shut a build in once more.
+  sys::make_directories(work + "/upper/etc/nix", 0755);
+  sys::make_directories(work + "/upper/agent", 0755);
+  const std::string conf =
+      "experimental-features = nix-command flakes\nsandbox = false\nbuild-users-group =\n";
+  sys::write_file_atomic(work + "/upper/etc/nix/nix.conf", as_bytes(conf), 0644);
+  // With what a sanitizer's build of it needs.
+  run_program({"sh", "-euc",
+               "cp \"$0\" \"$1/mvm-agent\"; "
+               "{ ldd \"$0\" 2>/dev/null || true; } | sed -n 's/.*=> \\(\\/[^ ]*\\).*/\\1/p' | "
+               "while read -r file; do cp \"$file\" \"$1/\"; done",
+               MVM_AGENT, work + "/upper/agent"});
+}
+
+sys::Child start_agent(const std::string& root, const std::string& work, int socket,
+                       std::optional<uint64_t> small_disk) {
+  sys::SpawnOptions options;
+  options.argv = {MVM_NIX_TESTS "/enter", root, work};
+  options.env = environment();
+  if (small_disk) options.env.push_back("MVM_SMALL_DISK=" + std::to_string(*small_disk));
+  for (const char* word : {"LD_LIBRARY_PATH=/agent", "/agent/mvm-agent", "--serve-fd", "3"})
+    options.argv.emplace_back(word);
+  options.fds = {{socket, 3}, {0, 0}, {1, 1}, {2, 2}};
+  options.die_with_parent = true;
+  return sys::spawn(options);
+}
+
 NativeBuilder::NativeBuilder(const std::string& base, std::optional<uint64_t> small_disk)
     : work_(base + "/builder"),
       small_disk_(small_disk),
@@ -60,18 +88,7 @@ NativeBuilder::NativeBuilder(const std::string& base, std::optional<uint64_t> sm
         paths_.ensure_data();
         return paths_;
       }()) {
-  // Inside the namespaces there is one user, and no right to shut a build in once more.
-  sys::make_directories(work_ + "/upper/etc/nix", 0755);
-  sys::make_directories(work_ + "/upper/agent", 0755);
-  const std::string conf =
-      "experimental-features = nix-command flakes\nsandbox = false\nbuild-users-group =\n";
-  sys::write_file_atomic(work_ + "/upper/etc/nix/nix.conf", as_bytes(conf), 0644);
-  // With what a sanitizer's build of it needs.
-  run_program({"sh", "-euc",
-               "cp \"$0\" \"$1/mvm-agent\"; "
-               "{ ldd \"$0\" 2>/dev/null || true; } | sed -n 's/.*=> \\(\\/[^ ]*\\).*/\\1/p' | "
-               "while read -r file; do cp \"$file\" \"$1/\"; done",
-               MVM_AGENT, work_ + "/upper/agent"});
+  prepare_work(work_);
 }
 
 NativeBuilder::~NativeBuilder() { stop(); }
@@ -86,15 +103,7 @@ agent::Connection& NativeBuilder::connection() {
   stop();
   ++starts;
   auto [ours, theirs] = sys::socket_pair(sys::SocketType::Stream);
-  sys::SpawnOptions options;
-  options.argv = {MVM_NIX_TESTS "/enter", builder_root(), work_};
-  options.env = environment();
-  if (small_disk_) options.env.push_back("MVM_SMALL_DISK=" + std::to_string(*small_disk_));
-  for (const char* word : {"LD_LIBRARY_PATH=/agent", "/agent/mvm-agent", "--serve-fd", "3"})
-    options.argv.emplace_back(word);
-  options.fds = {{theirs.get(), 3}, {0, 0}, {1, 1}, {2, 2}};
-  options.die_with_parent = true;
-  agent_ = sys::spawn(options);
+  agent_ = start_agent(builder_root(), work_, theirs.get(), small_disk_);
   connection_.emplace(std::move(ours), interrupt);
   return *connection_;
 }
@@ -108,7 +117,10 @@ static api::Image shown(const store::Image& image) {
   out.env = image.manifest.config.env;
   out.user = image.manifest.config.user;
   out.workdir = image.manifest.config.workdir;
+  out.health = image.manifest.config.health;
   out.labels = image.manifest.config.labels;
+  out.size = image.manifest.size;
+  out.content_bytes = image.manifest.content_bytes;
   out.source = image.manifest.source_path;
   out.source_kind = image.manifest.source_kind;
   return out;

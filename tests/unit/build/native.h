@@ -43,6 +43,12 @@ class NativeBuilder : public Builder {
   std::optional<agent::Connection> connection_;
 };
 
+// Makes the folder that takes what is written in the builder's root file system, with the agent.
+void prepare_work(const std::string& work);
+// That agent in `root`, serving on `socket`, until the socket ends or we do.
+sys::Child start_agent(const std::string& root, const std::string& work, int socket,
+                       std::optional<uint64_t> small_disk = {});
+
 // Folders that the tests stand on; made once on this machine.
 const std::string& stand_in_folder();
 const std::string& builder_root();

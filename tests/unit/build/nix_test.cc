@@ -66,7 +66,8 @@ TEST(GuestImage, IsReadWhole) {
   const GuestImage image = parse_guest_image(
       R"({"mvm":1,"name":"web","root":")" + kPath +
       R"(","entrypoint":["a","b c"],"env":{"A":"1"},"user":"u","workdir":"/w","labels":{"k":"v"},
-      "attributes":[{"path":"/tmp","mode":"1777","uid":3,"gid":4}],"kernel":null})");
+      "attributes":[{"path":"/tmp","mode":"1777","uid":3,"gid":4}],"kernel":null,
+      "healthcheck":{"command":["check"],"interval":10,"retries":5}})");
   EXPECT_EQ(image.root, kPath);
   EXPECT_THAT(image.entrypoint, ElementsAre("a", "b c"));
   EXPECT_THAT(image.env, ElementsAre(Pair("A", "1")));
@@ -74,6 +75,7 @@ TEST(GuestImage, IsReadWhole) {
   EXPECT_EQ(image.attributes[0].mode, 01777U);
   EXPECT_EQ(image.attributes[0].uid, 3U);
   EXPECT_EQ(image.kernel, "");
+  EXPECT_EQ(image.health, (proto::HealthCheck{{"check"}, 10'000, 30'000, 0, 5'000, 5}));
 }
 
 TEST(GuestImage, ThatMakesNoSenseNamesItsKey) {
@@ -97,6 +99,12 @@ TEST(GuestImage, ThatMakesNoSenseNamesItsKey) {
   EXPECT_THAT(complaint(R"(,"attributes":[{"path":"x","mode":"755"}])"), HasSubstr("path"));
   EXPECT_THAT(complaint(R"(,"attributes":[{"path":"/x","mode":"755","uid":-1}])"),
               HasSubstr("uid"));
+  EXPECT_THAT(complaint(R"(,"healthcheck":"true")"), HasSubstr("healthcheck must"));
+  EXPECT_THAT(complaint(R"(,"healthcheck":{"command":[]})"), HasSubstr("healthcheck.command"));
+  EXPECT_THAT(complaint(R"(,"healthcheck":{"command":["x"],"interval":0})"),
+              HasSubstr("healthcheck cannot be taken: interval_ms"));
+  EXPECT_THAT(complaint(R"(,"healthcheck":{"command":["x"],"retries":4294967296})"),
+              HasSubstr("healthcheck.retries"));
   EXPECT_THROW(parse_guest_image("[]"), Error);
   EXPECT_THROW(parse_guest_image(R"({"root":")" + kPath + "\"}"), Error);
 }

@@ -344,6 +344,29 @@ TEST_F(Actions, PsPrintsATable) {
   EXPECT_EQ(api::decode_sandboxes(out).size(), 1U);
 }
 
+TEST_F(Actions, PsAndInspectTellTheHealth) {
+  run({"up", "web"});
+  EXPECT_EQ(daemon.created.at(0).health, std::nullopt);
+  api::Health health;
+  health.state = proto::Health::Healthy;
+  health.exit_code = 0;
+  daemon.by_name.at("web").health = health;
+  EXPECT_EQ(run({"ps"}), 0);
+  EXPECT_EQ(out,
+            "NAME  STATE              IMAGE  CPUS  MEMORY   SINCE\n"
+            "web   running (healthy)  base   1     512 MiB  1m0s\n");
+  EXPECT_EQ(run({"inspect", "web", "--json"}), 0);
+  EXPECT_EQ(api::decode_sandbox(out).health, health);
+}
+
+TEST_F(Actions, TheHealthCheckOfAnImageIsSwitchedOff) {
+  EXPECT_EQ(run({"up", "web", "--no-healthcheck"}), 0);
+  EXPECT_EQ(daemon.created.at(0).health, proto::HealthCheck{});
+  write("mvm.toml", "name = \"db\"\n[sandbox]\nhealthcheck = false\n");
+  EXPECT_EQ(run({"up"}), 0);
+  EXPECT_EQ(daemon.created.at(1).health, proto::HealthCheck{});
+}
+
 TEST_F(Actions, PortsArePublishedListedAndTakenBack) {
   daemon.by_name["web"] = FakeDaemon::made({});
   EXPECT_EQ(run({"port", "web", "8080:80", "0:3000"}), 0);
@@ -464,6 +487,18 @@ TEST_F(Actions, RunNeedsACommandOrAnImageThatHasOne) {
   daemon.image_list.push_back(image);
   EXPECT_EQ(failure({"run", "bare"}),
             "the image bare names no command of its own; put one after --");
+}
+
+TEST_F(Actions, RunOfAnInitSystemIsExplained) {
+  for (const char* init : {"/sbin/init", "/lib/systemd/systemd", "init"}) {
+    api::Image image;
+    image.name = "machine";
+    image.entrypoint = {init};
+    daemon.image_list = {image};
+    EXPECT_THAT(failure({"run", "machine"}),
+                HasSubstr("starts an init system (" + std::string(init) + ")"));
+    EXPECT_TRUE(daemon.created.empty());
+  }
 }
 
 TEST_F(Actions, ImageListPrintsATable) {

@@ -46,6 +46,8 @@ class FakeSandbox {
       ::_exit(0);
     }
     console("hello from " + config_.name + "\n");
+    for (const auto& [name, value] : config_.env)
+      if (name == "TOLD") console("variable TOLD of " + std::to_string(value.size()) + " bytes\n");
     for (const auto& [name, value] : secrets_.values)
       console("secret " + name + " of " + std::to_string(value.size()) + " bytes\n");
     if (manner_ == "failed") return end("start_failed", "the host has no KVM");
@@ -111,6 +113,12 @@ class FakeSandbox {
       status.monitor_pid = 4242;
       if (config_.ttl_ms != 0) status.ttl_left_ms = config_.ttl_ms / 2;
       if (config_.idle_timeout_ms != 0) status.idle_left_ms = config_.idle_timeout_ms / 4;
+      if (config_.health)
+        status.health = proto::HealthStatus{
+            proto::Health::Unhealthy,
+            3,
+            4,
+            proto::HealthResult{1'767'323'045'006, 7, "", config_.health->command[0] + "\n\x1b[2J"}};
       answer(client, stream, proto::encode_ok(status.encode()));
     } else if (verb == proto::kSandboxPortsVerb) {
       answer(client, stream, proto::encode_ok(published_.encode()));

@@ -144,6 +144,31 @@ TEST_F(SecretExchange, EachRequestOfAConnectionIsSeen) {
             2);
 }
 
+// Both in one write: the second is no part of the first one's body.
+TEST_F(SecretExchange, PipelinedRequestsAreSeenEach) {
+  start();
+  const auto exit = guest({"/usr/bin/python3", "-c", R"(
+import socket, ssl, sys
+c = ssl.create_default_context(cafile=sys.argv[1])
+s = c.wrap_socket(socket.create_connection(('api.example', 443), 30), server_hostname='api.example')
+s.sendall(b''.join(b'POST /%d HTTP/1.1\r\nHost: api.example\r\nX-Api-Key: %s\r\nContent-Length: 4\r\n%s\r\nbody'
+                   % (i, sys.argv[2].encode(), b'Connection: close\r\n' if i == 2 else b'') for i in (1, 2)))
+data = b''
+while (part := s.recv(65536)): data += part
+print(data.decode())
+)",
+                           authority_, key()});
+  EXPECT_THAT(exit.out,
+              AllOf(HasSubstr("POST /1 "), HasSubstr("POST /2 "), Not(HasSubstr("0123456789"))))
+      << exit.err;
+  const std::string seen = at_the_server();
+  const std::string field = "X-Api-Key: " + std::string(kKey);
+  const size_t first = seen.find(field);
+  ASSERT_NE(first, seen.npos) << seen;
+  EXPECT_NE(seen.find(field, first + 1), seen.npos) << seen;
+  EXPECT_THAT(seen, Not(HasSubstr(key())));
+}
+
 TEST_F(SecretExchange, IsRefusedWithoutTls) {
   start();
   const std::string answer = curl("http://api.example/x", {"-H", "X-Api-Key: " + key()});

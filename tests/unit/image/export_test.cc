@@ -106,7 +106,14 @@ TEST_F(Export, GivesTheSameBytesEachTime) {
 
 TEST_F(Export, AsOciLayoutAndArchiveKeepsEverythingAndTheConfiguration) {
   const store::ImageConfig config{
-      {"/bin/app", "-v"}, {"serve"}, {"A=b", "C=\"d\""}, "7:8", "/bin", "SIGINT", {{"x.y", "z"}}};
+      {"/bin/app", "-v"},
+      {"serve"},
+      {"A=b", "C=\"d\""},
+      "7:8",
+      "/bin",
+      "SIGINT",
+      {{"x.y", "z"}},
+      proto::HealthCheck{{"/bin/h", "a b"}, 1'000, 2'000, 3'000, 4'000, 5}};
   const Imported first = import_tar_of(everything(), config);
   for (const Packing packing : {Packing::None, Packing::Gzip, Packing::Zstd}) {
     const std::string layout = at("layout" + std::to_string(static_cast<int>(packing)));

@@ -64,6 +64,7 @@ TEST_F(OciSources, LayoutInADirectoryAndInArchivesIsOneImage) {
                             {"Env", {"A=b"}},           {"User", "7:8"},
                             {"WorkingDir", "/w"},       {"StopSignal", "SIGINT"},
                             {"Labels", {{"k", "v"}}}};
+  image.config["config"]["Healthcheck"] = {{"Test", {"CMD", "/bin/h"}}, {"Interval", 2'000'000'000}};
   const Json index = OciBuilder::index({image.entry()});
   const Imported imported = import(image.save(at("layout"), index));
   EXPECT_EQ(file_in(imported), "text");
@@ -71,8 +72,14 @@ TEST_F(OciSources, LayoutInADirectoryAndInArchivesIsOneImage) {
   EXPECT_EQ(manifest.source_kind, "oci-layout");
   EXPECT_EQ(manifest.source_digest, index["manifests"][0]["digest"]);
   EXPECT_THAT(manifest.layers, ElementsAre(image.layers()[0]["digest"].get<std::string>()));
-  EXPECT_EQ(manifest.config,
-            (store::ImageConfig{{"/bin/e"}, {"c"}, {"A=b"}, "7:8", "/w", "SIGINT", {{"k", "v"}}}));
+  EXPECT_EQ(manifest.config, (store::ImageConfig{{"/bin/e"},
+                                                 {"c"},
+                                                 {"A=b"},
+                                                 "7:8",
+                                                 "/w",
+                                                 "SIGINT",
+                                                 {{"k", "v"}},
+                                                 proto::HealthCheck{{"/bin/h"}, 2'000}}));
 
   for (const bool compressed : {false, true}) {
     const Imported again = import(archive(image.files(index), compressed));
@@ -83,6 +90,12 @@ TEST_F(OciSources, LayoutInADirectoryAndInArchivesIsOneImage) {
 
 TEST_F(OciSources, TheSameFilesWithAnotherConfigurationAreAnotherImage) {
   OciBuilder image = one("text");
+  const auto digest_with = [&](const Json& config) {
+    image.config["config"] = config;
+    return import(image.save(at("health" + std::to_string(config.size())))).image.digest;
+  };
+  EXPECT_NE(digest_with(Json::object()),
+            digest_with({{"Healthcheck", {{"Test", {"CMD", "true"}}}}}));
   image.config["config"] = {{"Cmd", {"a"}}};
   const Imported first = import(image.save(at("a")));
   image.config["config"] = {{"Cmd", {"b"}}};

@@ -125,6 +125,70 @@ TEST(Documents, ConfigIsReadWithItsNulls) {
             Kind::Exhausted);
 }
 
+// A configuration with this inside of "config".
+static Config with(const std::string& inside) {
+  return parse_config(
+      R"({"os":"linux","architecture":"amd64","rootfs":{"type":"layers","diff_ids":[]},"config":{)" +
+      inside + "}}");
+}
+static std::optional<proto::HealthCheck> health_of(const std::string& check) {
+  return with(R"("Healthcheck":)" + check).health;
+}
+
+TEST(HealthChecks, AreReadInNanosecondsWithDockersDefaults) {
+  const auto full = health_of(
+      R"({"Test":["CMD","curl","-f","http://localhost/"],"Interval":10000000000,)"
+      R"("Timeout":2500000000,"StartPeriod":1500000,"StartInterval":3000000000,"Retries":5})");
+  EXPECT_EQ(full, (proto::HealthCheck{
+                      {"curl", "-f", "http://localhost/"}, 10'000, 2'500, 1, 3'000, 5}));
+  const auto least = health_of(R"({"Test":["CMD-SHELL","test -e /ok || exit 1"],"Interval":0})");
+  EXPECT_EQ(least, (proto::HealthCheck{
+                       {"/bin/sh", "-c", "test -e /ok || exit 1"}, 30'000, 30'000, 0, 5'000, 3}));
+  EXPECT_EQ(with(R"("Shell":["/bin/bash","-ec"],"Healthcheck":{"Test":["CMD-SHELL","true"]})")
+                .health->command,
+            (std::vector<std::string>{"/bin/bash", "-ec", "true"}));
+}
+
+TEST(HealthChecks, ThatAreNoneAreNone) {
+  for (const char* none : {R"({"Test":["NONE"]})", R"({"Test":["NONE","x"]})", R"({"Test":[]})",
+                           R"({"Test":null,"Interval":5})", R"({})", "null"})
+    EXPECT_EQ(health_of(none), std::nullopt) << none;
+  EXPECT_EQ(with("").health, std::nullopt);
+}
+
+TEST(HealthChecks, TimesBeyondTheBoundsBecomeTheNearestWithin) {
+  const auto odd = health_of(
+      R"({"Test":["CMD","a"],"Interval":1,"Timeout":9223372036854775807,)"
+      R"("StartPeriod":9223372036854775807,"StartInterval":1000000,"Retries":9223372036854775807})");
+  EXPECT_EQ(odd, (proto::HealthCheck{{"a"},
+                                     proto::kMinHealthMs,
+                                     proto::kMaxHealthMs,
+                                     proto::kMaxHealthMs,
+                                     proto::kMinHealthMs,
+                                     proto::kMaxHealthRetries}));
+  EXPECT_EQ(odd->complaint(), std::nullopt);
+}
+
+TEST(HealthChecks, WithoutAMeaningAreRefused) {
+  for (const char* bad :
+       {"[]", "5", R"({"Test":"CMD"})", R"({"Test":["CMD"]})", R"({"Test":["CMD-SHELL"]})",
+        R"({"Test":["CMD-SHELL","a","b"]})", R"({"Test":["curl","x"]})", R"({"Test":["cmd","x"]})",
+        R"({"Test":["CMD",7]})", R"({"Test":["CMD",""]})", R"({"Test":["CMD","a\u0000b"]})",
+        R"({"Test":["CMD","a"],"Interval":-1})", R"({"Test":["CMD","a"],"Interval":1.5})",
+        R"({"Test":["CMD","a"],"Timeout":"30s"})",
+        R"({"Test":["CMD","a"],"Retries":18446744073709551615})",
+        R"({"Test":["CMD","a"],"StartPeriod":18446744073709551616})"})
+    EXPECT_EQ(error_of([&] { health_of(bad); }).kind(), Kind::Invalid) << bad;
+  for (const std::string& bad :
+       {R"({"Test":["CMD",")" + std::string(proto::kMaxHealthCommand + 1, 'x') + R"("]})",
+        R"({"Test":["CMD","a")" + [] {
+          std::string words;
+          for (size_t i = 0; i < proto::kMaxHealthWords; ++i) words += R"(,"x")";
+          return words;
+        }() + "]}"})
+    EXPECT_EQ(error_of([&] { health_of(bad); }).kind(), Kind::Exhausted) << bad.substr(0, 80);
+}
+
 TEST(Documents, PlatformsAreChosenByVariantWhereThereIsOne) {
   const auto entry = [](const char* architecture, const char* variant, char name) {
     return Descriptor{"", Digest::parse("sha256:" + std::string(64, name)), 1,

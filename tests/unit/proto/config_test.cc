@@ -23,6 +23,7 @@ TEST(SandboxConfig, SurvivesARoundTrip) {
   config.env = {{"A", "1"}, {"B", "x=y"}};
   config.workdir = "/work";
   config.user = "1000:1000";
+  config.health = HealthCheck{{"true"}};
   config.exec_timeout_ms = 1;
   config.exec_output = 2;
   config.exec_pids = 3;
@@ -39,6 +40,7 @@ TEST(SandboxConfig, SurvivesARoundTrip) {
   EXPECT_EQ(again->boot_timeout_ms, 5U);
   EXPECT_TRUE(again->huge_pages);
   EXPECT_EQ(again->watchdog_ms, 30'000U);
+  EXPECT_EQ(again->health, config.health);
   EXPECT_EQ(again->audit, config.audit);
 }
 

@@ -54,13 +54,40 @@ TEST(Messages, RoundTrip) {
   expect_round_trip(SyncTimeRequest{1764432000000000000});
   expect_round_trip(StopRequest{true, milliseconds(10)});
   expect_round_trip(SandboxEnd{EndReason::Panic, "the guest's kernel panicked"});
-  SandboxStatus status{"sb-abc", "web", "running", 10, 11, 12, {}, {}, "no tun", std::nullopt};
+  SandboxStatus status{"sb-abc", "web", "running", 10, 11, 12, {}, {}, "no tun", {}, {}};
   expect_round_trip(status);
   status.ttl_left_ms = 0;
   status.idle_left_ms = 60'000;
   expect_round_trip(status);
+  status.health = HealthStatus{Health::Unhealthy, 3, 12, HealthResult{17, {}, "timed out", "\xff"}};
+  expect_round_trip(status);
+  status.health->last->exit_code = 255;
+  expect_round_trip(status);
   status.end = SandboxEnd{EndReason::Stopped, ""};
   expect_round_trip(status);
+  expect_round_trip(HealthCheck{{"a", ""}, 1'000, 2'000, 0, 86'400'000, 1'000});
+}
+
+TEST(HealthCheck, ThatIsBeyondItsBoundsDoesNotDecode) {
+  const HealthCheck good{{"true"}};
+  EXPECT_EQ(good.complaint(), std::nullopt);
+  const auto refused = [&](auto change) {
+    HealthCheck bad = good;
+    change(bad);
+    EXPECT_TRUE(bad.complaint());
+    EXPECT_FALSE(HealthCheck::decode(bad.encode())) << bad.complaint().value_or("");
+  };
+  refused([](HealthCheck& bad) { bad.interval_ms = kMinHealthMs - 1; });
+  refused([](HealthCheck& bad) { bad.interval_ms = kMaxHealthMs + 1; });
+  refused([](HealthCheck& bad) { bad.timeout_ms = UINT64_MAX; });
+  refused([](HealthCheck& bad) { bad.start_period_ms = kMaxHealthMs + 1; });
+  refused([](HealthCheck& bad) { bad.start_interval_ms = 0; });
+  refused([](HealthCheck& bad) { bad.retries = 0; });
+  refused([](HealthCheck& bad) { bad.retries = kMaxHealthRetries + 1; });
+  refused([](HealthCheck& bad) { bad.command = {""}; });
+  refused([](HealthCheck& bad) { bad.command = {std::string(kMaxHealthCommand + 1, 'x')}; });
+  refused([](HealthCheck& bad) { bad.command.assign(kMaxHealthWords + 1, "x"); });
+  refused([](HealthCheck& bad) { bad.command = {std::string("a\0b", 3)}; });
 }
 
 TEST(EndReason, EveryNameIsReadBackAndNoOther) {

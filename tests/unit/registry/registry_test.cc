@@ -2,6 +2,13 @@
 
 #include "mvm/registry/registry.h"
 
+#include <csignal>
+
+#include <sys/wait.h>
+
+#include "mvm/sys/io.h"
+#include "mvm/sys/socket.h"
+
 #include "unit/image/erofs_reader.h"
 #include "unit/image/oci_builder.h"
 #include "unit/image/scratch_store.h"
@@ -190,6 +197,51 @@ TEST_F(Registry, CutDownloadGoesOnWhereItEnded) {
   });
   EXPECT_EQ(file_in(pull(registry)).size(), 300'000U);
   EXPECT_THAT(ranges, ::testing::ElementsAre("0", "100000", "200000", "300000"));
+}
+
+TEST_F(Registry, APullThatWasKilledIsDoneAgainFromWhatIsWhole) {
+  OciBuilder image;
+  const std::string whole = one_layer(image);
+  const std::string tar = TarBuilder().file("g", std::string(300'000, 'y')).bytes();
+  image.layer(tar, tar);
+  const std::string half = digest_of(tar);
+  serve(image);
+  // Before there are threads: the child pulls from where it is told.
+  auto [told, tell] = sys::socket_pair(sys::SocketType::Stream);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    char place[64] = {};
+    if (::read(told.get(), place, sizeof place - 1) <= 0) ::_exit(1);
+    try {
+      pull(std::string(place) + "/app:v1");
+    } catch (...) {
+    }
+    ::_exit(0);
+  }
+  std::atomic<bool> killed = false;
+  const FakeRegistry registry([&](const FakeRegistry::Request& request) -> std::string {
+    if (killed || request.path().find(half) == std::string::npos) return answer(request);
+    if (request.head.find("Range: bytes=") == std::string::npos) {
+      const std::string answered = answer(request);
+      return answered.substr(0, answered.size() - 100'000);
+    }
+    // The rest of it is asked for: a part is on the disk. The other layer has its time to be whole.
+    const store::Blobs blobs(paths_);
+    while (!blobs.find(oci::Digest::parse(whole))) ::usleep(1'000);
+    ::kill(child, SIGKILL);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    killed = WIFSIGNALED(status);
+    return "";
+  });
+  sys::write_all(tell.get(), as_bytes(registry.host()));
+  while (!killed) ::usleep(1'000);
+  EXPECT_TRUE(sys::exists(paths_.blobs_dir() + "/.part-" + half.substr(7)));
+  EXPECT_FALSE(store::Images(paths_).find("pulled"));
+  EXPECT_EQ(file_in(pull(registry)), std::string(300'000, 'x'));
+  EXPECT_EQ(registry.asked_for(whole), 1U);
+  for (const std::string& name : sys::list_directory(paths_.blobs_dir()))
+    EXPECT_FALSE(name.starts_with(".part")) << name;
 }
 
 TEST_F(Registry, CutDownloadStartsAgainWhereTheServerKnowsNoRanges) {

@@ -178,6 +178,16 @@ TEST_F(StoreTest, BlobsArePrunedButNotDuringAPull) {
   EXPECT_THAT(sys::list_directory(paths_.blobs_dir()), ElementsAre(one.substr(7)));
 }
 
+TEST(ManifestJson, WithAHealthCheckBeyondItsBoundsIsRefused) {
+  Manifest manifest;
+  manifest.digest = std::string(64, 'a');
+  manifest.config.health = proto::HealthCheck{{"true"}};
+  std::string text = manifest_to_json(manifest);
+  const size_t at = text.find("\"retries\": 3");
+  ASSERT_NE(at, text.npos);
+  EXPECT_THROW(manifest_from_json(text.replace(at, 12, "\"retries\": 0"), "x"), Error);
+}
+
 TEST(ManifestJson, OfAnOlderVersionLacksWhatCameLater) {
   Manifest manifest;
   manifest.digest = std::string(64, 'a');
@@ -185,6 +195,7 @@ TEST(ManifestJson, OfAnOlderVersionLacksWhatCameLater) {
   manifest.layers = {"sha256:1"};
   manifest.config.labels = {{"a", "b"}};
   manifest.config.stop_signal = "SIGINT";
+  manifest.config.health = proto::HealthCheck{{"curl", "x"}, 1'000, 2'000, 3'000, 4'000, 5};
   const Manifest again = manifest_from_json(manifest_to_json(manifest), "x");
   EXPECT_EQ(again.layers, manifest.layers);
   EXPECT_EQ(again.config, manifest.config);
@@ -194,6 +205,7 @@ TEST(ManifestJson, OfAnOlderVersionLacksWhatCameLater) {
       R"({"entrypoint":[],"cmd":["x"],"env":[],"user":"","workdir":""}})",
       "x");
   EXPECT_EQ(old.source_key, "");
+  EXPECT_EQ(old.config.health, std::nullopt);
   EXPECT_THAT(old.config.cmd, ElementsAre("x"));
 }
 
