@@ -3,23 +3,47 @@
 namespace mvm::agent {
 
 Command::Command(Connection& connection, const proto::ExecRequest& request)
-    : connection_(connection) {
+    : connection_(connection), redact_(request.redact) {
   MVM_ASSERT(!request.stdin_open && !request.tty && !request.detach);
   connection_.start(request.encode(), Call::Kind::Exec);
 }
 
+std::optional<Command::Piece> Command::redacted(Stream stream, ByteView data) {
+  text_.clear();
+  redactors_.at(static_cast<size_t>(stream)).feed(as_text(data), text_);
+  connection_.consumed(data.size());
+  if (text_.empty()) return std::nullopt;  // it is held back
+  return Piece{stream, as_bytes(text_)};
+}
+
+// What was held back, once nothing follows.
+std::optional<Command::Piece> Command::rest() {
+  while (redact_ && finished_ < redactors_.size()) {
+    text_.clear();
+    const size_t stream = finished_++;
+    redactors_.at(stream).finish(text_);
+    if (!text_.empty()) return Piece{static_cast<Stream>(stream), as_bytes(text_)};
+  }
+  return std::nullopt;
+}
+
 std::optional<Command::Piece> Command::next(Limit limit) {
-  if (result_) return std::nullopt;
+  if (result_) return rest();
   if (taken_ > 0) connection_.consumed(taken_);
   taken_ = 0;
   while (true) {
     const Incoming incoming = connection_.wait(limit);
     switch (incoming.what) {
       case Incoming::What::Stdout:
-      case Incoming::What::Stderr:
+      case Incoming::What::Stderr: {
+        const auto stream = incoming.what == Incoming::What::Stdout ? Stream::Out : Stream::Err;
+        if (redact_) {
+          if (auto piece = redacted(stream, incoming.payload)) return piece;
+          break;
+        }
         taken_ = incoming.payload.size();
-        return Piece{incoming.what == Incoming::What::Stdout ? Stream::Out : Stream::Err,
-                     incoming.payload};
+        return Piece{stream, incoming.payload};
+      }
       case Incoming::What::End: {
         const auto result = proto::ExecResult::decode(incoming.payload);
         if (!result) {
@@ -28,7 +52,7 @@ std::optional<Command::Piece> Command::next(Limit limit) {
                       "the sandbox speaks garbage: a command's end that does not decode");
         }
         result_ = *result;
-        return std::nullopt;
+        return rest();
       }
       default:
         break;  // credit for an input that there is none of

@@ -1,6 +1,10 @@
 #include "mvm/agent/files.h"
 
+#include <optional>
+#include <string>
 #include <utility>
+
+#include "mvm/protect/redact.h"
 
 namespace mvm::agent {
 
@@ -108,13 +112,29 @@ proto::ReadResult read_file(Connection& connection, const proto::ReadRequest& re
   return closing_on_error(connection, [&] {
     uint64_t left = request.length.value_or(UINT64_MAX);
     uint64_t count = 0;
+    std::optional<protect::Redactor> redactor;
+    if (request.redact) redactor.emplace();
+    std::string text;
+    const auto give = [&] {
+      if (!text.empty()) content(as_bytes(text));
+      text.clear();
+    };
     const auto result = receive(connection, kFileLimit, [&](ByteView data) {
       if (data.size() > left) garbage("more content than was asked for");
       left -= data.size();
       count += data.size();
-      content(data);
+      if (!redactor) {
+        content(data);
+        return true;
+      }
+      redactor->feed(as_text(data), text);
+      give();
       return true;
     });
+    if (redactor) {
+      redactor->finish(text);
+      give();
+    }
     const auto read = decoded<proto::ReadResult>(*result);
     if (read.bytes != count) garbage("another number of bytes than it sent");
     return read;

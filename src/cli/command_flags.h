@@ -111,10 +111,12 @@ inline constexpr Option kOwner{'u', "user", "", "USER", "Owner of what is made. 
 
 inline constexpr std::array kReadOptions = {
     Option{0, "offset", "", "SIZE", "Start there, such as 4096 or 4G. Default: 0."},
-    Option{0, "length", "", "SIZE", "Read at most so much. Default: to the end."}, kRoot};
-inline constexpr std::array<std::string_view, 2> kReadExamples = {
+    Option{0, "length", "", "SIZE", "Read at most so much. Default: to the end."},
+    Option{0, "redact", "", "", "Replace personal data and keys by [redacted]."}, kRoot};
+inline constexpr std::array<std::string_view, 3> kReadExamples = {
     "mvm fs read agent-sandbox:/etc/os-release",
-    "mvm fs read agent-sandbox:/var/log/app.log --offset 1M --length 64K"};
+    "mvm fs read agent-sandbox:/var/log/app.log --offset 1M --length 64K",
+    "mvm fs read --redact agent-sandbox:/work/customers.csv"};
 inline constexpr std::array kWriteOptions = {
     Option{0, "offset", "", "SIZE", "Write into the file itself from there on."},
     Option{'a', "append", "", "", "Write to the end of the file itself."},

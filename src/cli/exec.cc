@@ -32,7 +32,7 @@ ExecPlan plan_of(const Context& context, const ExecOptions& options) {
   ExecPlan plan;
   plan.sandbox = options.sandbox;
   plan.json = options.json;
-  plan.redact = options.redact;
+  plan.request.redact = options.redact;
   plan.keep = options.max_output;
   plan.tell_questions = context.console.look().err_terminal && !options.json && !options.detach;
   proto::ExecRequest& request = plan.request;

@@ -56,7 +56,7 @@ constexpr std::array kTaken = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH};
 class Sink {
  public:
   Sink(const ExecPlan& plan, int fd) : fd_(plan.json ? -1 : fd), keep_(plan.keep) {
-    if (plan.redact) redactor_.emplace();
+    if (plan.request.redact) redactor_.emplace();
   }
 
   bool captures() const { return fd_ < 0; }

@@ -88,6 +88,7 @@ proto::ReadRequest read_request(const Arguments& arguments) {
   request.place = file_target(arguments).place;
   request.offset = size_option(arguments, "offset").value_or(0);
   request.length = size_option(arguments, "length");
+  request.redact = arguments.flag("redact");
   return request;
 }
 

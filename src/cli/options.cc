@@ -350,6 +350,10 @@ std::vector<Pair> parse_env_file(std::string_view text, std::string_view file,
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.find_first_not_of(" \t") == line.npos || line.front() == '#') continue;
     try {
+      // It may be a part of a value that has more lines than one, so it is not said.
+      if (line.find('=') == line.npos && !variable(line))
+        throw Error(Kind::Invalid,
+                    "there is no \"=\" in it, and no variable of that name is set here");
       out.push_back(env_pair(line, variable));
     } catch (Error& error) {
       error.add_context(std::string(file) + ":" + std::to_string(number));

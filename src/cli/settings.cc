@@ -14,6 +14,7 @@
 #include "package_managers.h"
 #include "presets.h"
 #include "secret_values.h"
+#include "upstream_ca.h"
 
 namespace mvm::cli {
 namespace {
@@ -23,6 +24,12 @@ constexpr std::string_view kManifestHere = config::kManifestName;
 // What the manifest is called in complaints: as the user named it.
 std::string read_manifest_text(const Context& context, const std::string& file) {
   return sys::read_text_file(context.absolute(file), config::kMaxManifest);
+}
+
+// What its paths are relative to.
+std::string folder_of(const Context& context, const std::string& file) {
+  const std::string path = context.absolute(file);
+  return path.substr(0, path.rfind('/'));
 }
 
 struct Checked {
@@ -47,11 +54,14 @@ Decided decide(const Context& context, const config::Settings& flags,
   if (manifest || sys::exists(context.absolute(name))) {
     file = config::read_manifest(read_manifest_text(context, name), name);
     out.manifest = name;
+    place_authorities(context, folder_of(context, name), file.upstream_ca);
   }
+  config::Settings given = flags;
+  place_authorities(context, context.directory, given.upstream_ca);
   config::Settings env_lines;
   env_lines.env = read_env_files(context, env_files);
   const std::vector<config::Layer> layers = {
-      {"command line", flags},
+      {"command line", std::move(given)},
       {"--env-file", std::move(env_lines)},
       {"environment", config::settings_from_environment(context.variable)},
       {name, std::move(file)},
@@ -150,6 +160,7 @@ proto::NetworkConfig network_of(const Context& context, const config::Settings& 
 api::SandboxSpec spec_of(const Context& context, const config::Settings& settings) {
   api::SandboxSpec spec;
   spec.network = network_of(context, settings);
+  check_authorities(spec.network.upstream_ca);
   spec.secrets = secrets_of(context, settings);
   spec.name = settings.name.value_or("");
   spec.image = settings.image.value_or("");
@@ -209,7 +220,10 @@ int config_validate(Context& context, const Arguments& arguments) {
   Checked checked = check_manifest(context, arguments);
   auto& complaints = checked.parsed.complaints;
   if (complaints.empty()) try {
-      pii_of(checked.parsed.settings);
+      auto& settings = checked.parsed.settings;
+      pii_of(settings);
+      place_authorities(context, folder_of(context, checked.file), settings.upstream_ca);
+      check_authorities(settings.upstream_ca);
     } catch (const Error& error) {
       complaints.push_back({0, 0, error.message()});
     }

@@ -84,7 +84,7 @@ inline constexpr std::array kNetwork = {
     Option{
         0, "upstream-ca", "", "HOST=FILE",
         "Believe servers of this host by the authorities in this file too, where connections are "
-        "inspected: *.corp.example=/etc/ssl/corp.pem. May be given many times.",
+        "inspected: *.corp.example=corp.pem. May be given many times.",
         true},
     Option{0, "ai-metering", "", "", "Count what it uses of AI providers."},
     Option{0, "ai-token-budget", "", "N",

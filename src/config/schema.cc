@@ -132,7 +132,7 @@ constexpr std::array kKeys = {
         check_upstream_authority, "--upstream-ca", "",
         "Certificate authorities that servers are believed by besides the host's own, where "
         "connections are inspected: \"*.corp.example=/etc/ssl/corp.pem\", or \"*=FILE\" for every "
-        "host. The first that matches counts."},
+        "host. A path in mvm.toml is relative to its folder. The first that matches counts."},
     Key{"network", "mtu", Type::Integer, &S::network_mtu, "65520", "", proto::kMinMtu,
         proto::kMaxMtu, 1, nullptr, "", "",
         "Largest packet of the sandbox's card, in bytes. Its link ends in this host, so long ones "

@@ -82,11 +82,66 @@ struct Limit {
   uint64_t used;
 };
 
-std::vector<Limit> limits_of(const api::AiUsage& usage) {
-  return {{"max_total_tokens", usage.budget.max_total_tokens, usage.spent.total_tokens},
-          {"max_input_tokens", usage.budget.max_input_tokens, usage.spent.input_tokens},
-          {"max_output_tokens", usage.budget.max_output_tokens, usage.spent.output_tokens},
-          {"max_requests", usage.budget.max_requests, usage.spent.requests}};
+std::vector<Limit> limits_of(const proto::AiBudget& budget, const api::AiSpent& spent) {
+  return {{"max_total_tokens", budget.max_total_tokens, spent.total_tokens},
+          {"max_input_tokens", budget.max_input_tokens, spent.input_tokens},
+          {"max_output_tokens", budget.max_output_tokens, spent.output_tokens},
+          {"max_requests", budget.max_requests, spent.requests}};
+}
+
+// One of a sandbox's budgets, with the labels that tell it from the others of its families.
+struct BudgetFigures {
+  std::vector<obs::MetricsText::Label> labels;
+  proto::AiBudget budget;
+  std::optional<api::AiSpent> spent;  // nothing: not known
+};
+
+// Families by whose the budgets are. A sandbox has at most one for each provider that mvm knows,
+// and one for its runs: how much each of them has used would be a label for every run.
+struct BudgetFamilies {
+  std::string prefix;
+  std::string whose;
+};
+
+void write_budgets(obs::MetricsText& out, const BudgetFamilies& families,
+                   const std::vector<BudgetFigures>& budgets) {
+  const auto with = [](std::vector<obs::MetricsText::Label> labels, std::string_view budget) {
+    labels.emplace_back("budget", budget);
+    return labels;
+  };
+  out.family(families.prefix + "_limit", MetricType::Gauge,
+             "What " + families.whose + " budget allows.");
+  for (const BudgetFigures& each : budgets)
+    for (const Limit& limit : limits_of(each.budget, {}))
+      if (limit.limit) out.sample(with(each.labels, limit.name), *limit.limit);
+  out.family(families.prefix + "_used", MetricType::Gauge,
+             "What of " + families.whose + " budget is used, since its last reset.");
+  for (const BudgetFigures& each : budgets)
+    if (each.spent)
+      for (const Limit& limit : limits_of(each.budget, *each.spent))
+        if (limit.limit) out.sample(with(each.labels, limit.name), limit.used);
+  out.family(families.prefix + "_cost_limit_dollars", MetricType::Gauge,
+             "Dollars that " + families.whose + " budget allows.");
+  for (const BudgetFigures& each : budgets)
+    if (const auto most = meter::parse_nanodollars(each.budget.max_cost))
+      out.sample_nano(each.labels, *most);
+  out.family(families.prefix + "_cost_used_dollars", MetricType::Gauge,
+             "Dollars of " + families.whose + " budget that are used, since its last reset.");
+  for (const BudgetFigures& each : budgets)
+    if (each.spent && !each.budget.max_cost.empty())
+      out.sample_nano(each.labels, each.spent->cost_nanodollars);
+}
+
+// The most that one of its commands under way has used.
+std::optional<api::AiSpent> spent_of_runs(const Figures& figures, std::string_view sandbox) {
+  for (const auto& [name, counters] : figures.egress)
+    if (name == sandbox)
+      return api::AiSpent{.total_tokens = counters.run_total_tokens,
+                          .input_tokens = counters.run_input_tokens,
+                          .output_tokens = counters.run_output_tokens,
+                          .requests = counters.run_requests,
+                          .cost_nanodollars = counters.run_cost};
+  return std::nullopt;
 }
 
 void write_sandboxes(obs::MetricsText& out, const Figures& figures) {
@@ -132,27 +187,25 @@ void write_usage(obs::MetricsText& out, const Figures& figures) {
              "Requests whose answers have not ended.");
   for (const api::AiUsage& usage : figures.usage)
     out.sample({{"instance", usage.sandbox}}, usage.under_way);
-  out.family("mvm_instance_ai_budget_limit", MetricType::Gauge, "What the budget allows.");
-  for (const api::AiUsage& usage : figures.usage)
-    for (const Limit& limit : limits_of(usage))
-      if (limit.limit)
-        out.sample({{"instance", usage.sandbox}, {"budget", limit.name}}, *limit.limit);
-  out.family("mvm_instance_ai_budget_used", MetricType::Gauge,
-             "What of the budget is used, since its last reset.");
-  for (const api::AiUsage& usage : figures.usage)
-    for (const Limit& limit : limits_of(usage))
-      if (limit.limit)
-        out.sample({{"instance", usage.sandbox}, {"budget", limit.name}}, limit.used);
-  out.family("mvm_instance_ai_budget_cost_limit_dollars", MetricType::Gauge,
-             "Dollars that the budget allows.");
-  for (const api::AiUsage& usage : figures.usage)
-    if (const auto most = meter::parse_nanodollars(usage.budget.max_cost))
-      out.sample_nano({{"instance", usage.sandbox}}, *most);
-  out.family("mvm_instance_ai_budget_cost_used_dollars", MetricType::Gauge,
-             "Dollars of the budget that are used, since its last reset.");
-  for (const api::AiUsage& usage : figures.usage)
-    if (!usage.budget.max_cost.empty())
-      out.sample_nano({{"instance", usage.sandbox}}, usage.spent.cost_nanodollars);
+  std::vector<BudgetFigures> whole;
+  std::vector<BudgetFigures> providers;
+  std::vector<BudgetFigures> runs;
+  for (const api::AiUsage& usage : figures.usage) {
+    const obs::MetricsText::Label instance{"instance", usage.sandbox};
+    whole.push_back({{instance}, usage.budget, usage.spent});
+    for (const api::AiBudgetOf& each : usage.budgets) {
+      if (each.of == "run")
+        runs.push_back({{instance}, each.budget, spent_of_runs(figures, usage.sandbox)});
+      else
+        providers.push_back({{instance, {"provider", each.of}}, each.budget, each.spent});
+    }
+  }
+  write_budgets(out, {"mvm_instance_ai_budget", "the sandbox's"}, whole);
+  write_budgets(out, {"mvm_instance_ai_provider_budget", "a provider's"}, providers);
+  write_budgets(
+      out,
+      {"mvm_instance_ai_run_budget", "a command's (of those under way the one's that used most)"},
+      runs);
 }
 
 // ---- OTLP (opentelemetry-proto, JSON mapping: 64-bit integers are strings)

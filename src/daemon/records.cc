@@ -4,7 +4,7 @@
 
 namespace mvm::daemon {
 
-static constexpr std::array<std::string_view, 2> kSteps{R"(
+static constexpr std::array<std::string_view, 3> kSteps{R"(
   CREATE TABLE sandboxes (
     id            TEXT PRIMARY KEY,
     name          TEXT NOT NULL UNIQUE,
@@ -28,28 +28,71 @@ static constexpr std::array<std::string_view, 2> kSteps{R"(
     at     TEXT NOT NULL,
     action TEXT NOT NULL
   ) STRICT;
+)",
+                                                        R"(
+  ALTER TABLE sandboxes ADD COLUMN environment BLOB;
 )"};
+
+// What the database may show: all but the environment.
+static std::string shown_spec(const api::SandboxSpec& spec) {
+  api::SandboxSpec out = spec;
+  out.env.clear();
+  return api::encode(out);
+}
 
 void refuse_taken_name(const std::string& name) {
   throw api::ApiError(Kind::Conflict, "sandbox " + name + " exists already",
                       "use another name, or remove it with: mvm rm " + name);
 }
 
-Records::Records(const std::string& path) : database_(state::Database::open(path)) {
+Records::Records(const std::string& path)
+    : database_(state::Database::open(path)), seal_(path + ".key") {
   database_.migrate("sandboxes", kSteps);
+  seal_former();
+}
+
+// Until version 3 environments were a part of the spec. They leave the rows, and then what is left
+// of the rows in the file's free pages and in its log. Killed in between, it is begun again.
+void Records::seal_former() {
+  auto version = database_.prepare("PRAGMA user_version");
+  if (version.step() && version.integer(0) >= 1) return;
+  version.reset();
+  {
+    state::Transaction transaction(database_);
+    std::vector<std::pair<std::string, std::string>> former;
+    auto rows = database_.prepare("SELECT id, spec FROM sandboxes WHERE environment IS NULL");
+    while (rows.step()) former.emplace_back(rows.text(0), rows.text(1));
+    auto update =
+        database_.prepare("UPDATE sandboxes SET spec = ?2, environment = ?3 WHERE id = ?1");
+    for (const auto& [id, text] : former) {
+      const auto spec = while_doing("reading the record of sandbox " + id,
+                                    [&] { return api::decode_spec(text); });
+      update.bind(1, id)
+          .bind(2, shown_spec(spec))
+          .bind(3, ByteView(seal_.seal(id, spec.env)))
+          .run();
+    }
+    transaction.commit();
+  }
+  database_.exec("VACUUM; PRAGMA wal_checkpoint(TRUNCATE); PRAGMA user_version=1");
 }
 
 std::vector<Record> Records::load() {
   const std::lock_guard lock(mutex_);
   auto rows = database_.prepare(
       "SELECT id, spec, image_digest, kernel, state, pid, process_start, monitor_pid, created_at,"
-      " started_at, ended_at, end_reason, end_detail FROM sandboxes ORDER BY created_at, id");
+      " started_at, ended_at, end_reason, end_detail, environment FROM sandboxes"
+      " ORDER BY created_at, id");
   std::vector<Record> records;
   while (rows.step()) {
     Record record;
     record.id = rows.text(0);
     record.spec = while_doing("reading the record of sandbox " + record.id,
                               [&] { return api::decode_spec(rows.text(1)); });
+    if (auto environment = seal_.open(record.id, rows.blob(13)))
+      record.spec.env = std::move(*environment);
+    else
+      record.environment_lost = true;
     record.image_digest = rows.text(2);
     record.kernel = rows.text(3);
     record.state = api::state_from_name(rows.text(4)).value_or(api::SandboxState::Failed);
@@ -88,14 +131,15 @@ void Records::insert(const Record& record) {
   const std::lock_guard lock(mutex_);
   auto statement = database_.prepare(
       "INSERT INTO sandboxes (id, state, pid, process_start, monitor_pid, started_at, ended_at,"
-      " end_reason, end_detail, name, spec, image_digest, kernel, created_at)"
-      " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)");
+      " end_reason, end_detail, name, spec, image_digest, kernel, created_at, environment)"
+      " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)");
   bind_state(statement, record);
   statement.bind(10, record.name())
-      .bind(11, api::encode(record.spec))
+      .bind(11, shown_spec(record.spec))
       .bind(12, record.image_digest)
       .bind(13, record.kernel)
-      .bind(14, record.created_at);
+      .bind(14, record.created_at)
+      .bind(15, ByteView(seal_.seal(record.id, record.spec.env)));
   try {
     statement.run();
   } catch (const Error& error) {
@@ -111,7 +155,7 @@ void Records::update(const Record& record) {
       " started_at = ?6, ended_at = ?7, end_reason = ?8, end_detail = ?9, spec = ?10"
       " WHERE id = ?1");
   bind_state(statement, record);
-  statement.bind(10, api::encode(record.spec));
+  statement.bind(10, shown_spec(record.spec));
   statement.run();
 }
 

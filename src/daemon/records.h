@@ -10,11 +10,15 @@
 #include "mvm/api/types.h"
 #include "mvm/state/database.h"
 
+#include "environment.h"
+
 namespace mvm::daemon {
 
 struct Record {
   std::string id;
   api::SandboxSpec spec;  // with every default filled in
+  // Its environment is sealed with a key that is not there any more: it cannot start again.
+  bool environment_lost = false;
   std::string image_digest;
   std::string kernel;
   api::SandboxState state = api::SandboxState::Queued;
@@ -32,6 +36,7 @@ struct Record {
 // Safe from any thread.
 class Records {
  public:
+  // The key of the environments is beside it, at `path`.key.
   explicit Records(const std::string& path);
 
   std::vector<Record> load();
@@ -44,8 +49,11 @@ class Records {
   std::optional<api::Repair> last_repair();
 
  private:
+  void seal_former();
+
   std::mutex mutex_;
   state::Database database_;
+  EnvironmentSeal seal_;
 };
 
 // The same sentence wherever the name is found to be taken.

@@ -100,6 +100,12 @@ void Daemon::Impl::keep_values(const EntryPtr& entry, const proto::SecretValues&
 void Daemon::Impl::launch(const EntryPtr& entry, const store::Image& image,
                           const image::KernelBundle& kernel) {
   Record record = snapshot(entry);
+  if (record.environment_lost)
+    throw api::ApiError(Kind::Invalid,
+                        "the environment of sandbox " + record.name() +
+                            " cannot be opened: " + options_.paths.state_db() +
+                            ".key is not the key that it was sealed with",
+                        "restore that file, or make the sandbox anew: mvm rm " + record.name());
   // Before anything is started: what is taken is taken.
   const std::vector<sys::Fd> listeners = while_doing("starting sandbox " + record.name(),
                                                      [&] { return listen_on(record.spec.ports); });

@@ -47,7 +47,7 @@ void Proxy::Engine::set_policy(policy::Policy policy, Mode mode) {
 Counters Proxy::Engine::counters() const {
   Counters counters = counters_;
   counters.pins = pins_.size();
-  counters.reports_lost = refused_.lost() + reporter_.lost();
+  counters.reports_lost = refused_.lost();
   return counters;
 }
 

@@ -50,7 +50,7 @@ bool Http1Flow::take_requests() {
       refusal.status = http::fault_status(event.fault);
       refusal.reason = "bad_request";
       refusal.message = http::fault_text(event.fault);
-      refuse(refusal);
+      refuse_malformed(refusal);
       break;
     }
     if (idle && event.kind == http::EventKind::End) {  // of the input, between requests
@@ -90,7 +90,10 @@ void Http1Flow::forward(const JudgedRequest& judged) {
     refusal.status = 400;
     refusal.reason = "bad_request";
     refusal.message = "a WebSocket handshake that is none";
-    return refuse(refusal);
+    FilterRefusal malformed;
+    malformed.reason = Reason::ProtocolUnsupported;
+    malformed.answer = std::move(refusal);
+    return refuse(std::move(malformed));
   }
   websocket_ = upgrade == http::Upgrade::WebSocket;
   close_after_ = !http::keeps_alive(request_.minor, request_.headers) || request_.minor == 0;
@@ -244,14 +247,16 @@ bool Http1Flow::take_interim() {
   return true;
 }
 
+// The filters first: the protocol that the server has chosen is compared with what the guest asked
+// for, and a secret may stand in it (Sec-WebSocket-Protocol).
 void Http1Flow::take_upgrade() {
   http::ResponseHead forwarded = upstream_->parser.head();
+  if (auto refusal = filters_.response_head(forwarded)) return refuse(std::move(*refusal));
   if (!websocket_ || !http::accepts_websocket(request_, forwarded))
     return fail(Reason::ProtocolUnsupported, "it switches to a protocol that nobody asked for");
   http::strip_hop_by_hop(forwarded.headers);
   forwarded.headers.push_back({"Connection", "Upgrade"});
   forwarded.headers.push_back({"Upgrade", "websocket"});
-  if (auto refusal = filters_.response_head(forwarded)) return refuse(std::move(*refusal));
   std::string text;
   http::append_forwarded(text, forwarded, request_.method);
   guest_.send(text);

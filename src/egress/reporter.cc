@@ -26,7 +26,14 @@ void Reporter::refuse(Event event) {
     return;
   }
   if (recent_.size() >= kMaxKinds) {
-    ++lost_;
+    Event one;
+    one.kind = event.kind;
+    one.outcome = event.outcome;
+    one.reason = event.reason;
+    one.transport = event.transport;
+    one.count = 0;
+    ++rest_.try_emplace({one.kind, one.outcome, one.reason, one.transport}, one)
+          .first->second.count;
     return;
   }
   // Recorded or not, it is refused.
@@ -38,12 +45,15 @@ void Reporter::refuse(Event event) {
 
 void Reporter::flush() {
   end_of_second_.reset();
-  for (auto& [key, event] : recent_) {
-    if (event.count == 0) continue;
+  const auto tell_count = [this](Event& event) {
+    if (event.count == 0) return;
     event.time = std::chrono::system_clock::now();
     static_cast<void>(sink_(event));
-  }
+  };
+  for (auto& [key, event] : recent_) tell_count(event);
+  for (auto& [key, event] : rest_) tell_count(event);
   recent_.clear();
+  rest_.clear();
 }
 
 }

@@ -104,6 +104,15 @@ void Ledger::apply(const Record& record) {
 void Ledger::run_began(const std::string& run) { runs_[run] = {next_run_++, {}}; }
 void Ledger::run_ended(const std::string& run) { runs_.erase(run); }
 
+Spent Ledger::most_of_runs() const {
+  Spent most;
+  for (const auto& [name, run] : runs_)
+    for (const auto member : {&Spent::total, &Spent::input, &Spent::output, &Spent::requests,
+                              &Spent::cost, &Spent::unknown, &Spent::unpriced})
+      most.*member = std::max(most.*member, run.spent.*member);
+  return most;
+}
+
 Budget Ledger::provider_budget(Provider provider) const {
   const auto set = account_.provider_budgets.find(provider);
   if (set != account_.provider_budgets.end()) return set->second;

@@ -75,9 +75,9 @@ void harden_stack() {
       {"/proc/sys/net/ipv4/conf/all/accept_redirects", "0"},
       {"/proc/sys/net/ipv4/conf/all/send_redirects", "0"},
       {"/proc/sys/net/ipv4/conf/all/accept_source_route", "0"},
-      // Addresses are the guest's to spoof at the rules' mercy, which are stricter.
-      {"/proc/sys/net/ipv4/conf/all/rp_filter", "0"},
-      {"/proc/sys/net/ipv4/conf/default/rp_filter", "0"},
+      // For ARP, which the rules do not see: who asks from an address of another link would become
+      // a neighbour, and those of all namespaces share their room.
+      {"/proc/sys/net/ipv4/conf/all/rp_filter", "1"},
       // Resets are answers to packets, not a flood to be throttled.
       {"/proc/sys/net/ipv4/icmp_ratelimit", "100"},
   };
@@ -101,6 +101,7 @@ GuestNetwork build(const GuestAddresses& addresses, unsigned mtu) {
   GuestNetwork network;
   harden_stack();
   network.tap = make_tap();
+  AddressWatch gateway(addresses.gateway6);
   configure_links(addresses, mtu);
   route_marked_to_us();
   install_rules(addresses);
@@ -109,6 +110,7 @@ GuestNetwork build(const GuestAddresses& addresses, unsigned mtu) {
   network.dns_udp = transparent_socket(SOCK_DGRAM, kDnsPort);
   network.pins = netlink_socket();
   network.refused = netlink_socket();
+  gateway.wait();
   return network;
 }
 

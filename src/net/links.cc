@@ -132,6 +132,38 @@ void configure_links(const GuestAddresses& addresses, unsigned mtu) {
   add_neighbour(socket.get(), index, addresses.guest6, addresses.guest_mac);
 }
 
+AddressWatch::AddressWatch(const IpAddress& address)
+    : address_(address), socket_(open_netlink(NETLINK_ROUTE)) {
+  constexpr timeval kPatience{10, 0};  // the worker runs at once, except on a host without time
+  nl_socket_disable_seq_check(socket_.get());
+  nl_check(nl_socket_modify_cb(socket_.get(), NL_CB_VALID, NL_CB_CUSTOM, note, this),
+           "reading routes");
+  nl_check(nl_socket_add_membership(socket_.get(), RTNLGRP_IPV6_ROUTE), "asking for routes");
+  sys::check(::setsockopt(nl_socket_get_fd(socket_.get()), SOL_SOCKET, SO_RCVTIMEO, &kPatience,
+                          sizeof kPatience),
+             "bounding the wait for a route");
+}
+
+int AddressWatch::note(nl_msg* message, void* watch) {
+  auto& self = *static_cast<AddressWatch*>(watch);
+  nlmsghdr* const header = nlmsg_hdr(message);
+  if (header->nlmsg_type != RTM_NEWROUTE || nlmsg_datalen(header) < int{sizeof(rtmsg)})
+    return NL_OK;
+  const auto* route = static_cast<const rtmsg*>(nlmsg_data(header));
+  const nlattr* to = nlmsg_find_attr(header, sizeof(rtmsg), RTA_DST);
+  const auto wanted = self.address_.bytes();
+  if (route->rtm_type == RTN_LOCAL && route->rtm_dst_len == self.address_.bits() && to != nullptr &&
+      nla_len(to) == static_cast<int>(wanted.size()) &&
+      std::memcmp(nla_data(to), wanted.data(), wanted.size()) == 0)
+    self.ready_ = true;
+  return NL_OK;
+}
+
+void AddressWatch::wait() {
+  while (!ready_)
+    nl_check(nl_recvmsgs_default(socket_.get()), "waiting for the gateway's IPv6 address");
+}
+
 void route_marked_to_us() {
   const NlSocket socket = open_netlink(NETLINK_ROUTE);
   deliver_everything(socket.get(), IpAddress(IpAddress::V4{}));

@@ -1,8 +1,10 @@
 // Everything the guest sends meets one chain before routing. Whatever no rule accepts is dropped
 // there. In the order of the rules:
 //
+//   neighbour discovery from no address yet, or the   accepted: the namespace's own business
+//   one that the guest's card makes for the link
 //   a source that is not the guest's                  dropped
-//   neighbour discovery, ping to the gateway          accepted: the namespace's own business
+//   its neighbour discovery, ping to the gateway      accepted
 //   DNS, to any address                               to our resolver
 //   TCP of a connection that we have                  to its socket
 //   TCP to a pinned address and port, or a range      to our listener
@@ -26,8 +28,7 @@ namespace {
 constexpr uint8_t kEchoRequest4 = 8;             // RFC 792
 constexpr uint8_t kEchoRequest6 = 128;           // RFC 4443
 constexpr uint8_t kNeighbourSolicitation = 135;  // RFC 4861
-constexpr uint8_t kNeighbourAdvertisement = 136;
-constexpr uint32_t kFin = 1;  // RFC 9293, in the word at byte 12 of a segment
+constexpr uint32_t kFin = 1;                     // RFC 9293, in the word at byte 12 of a segment
 constexpr uint32_t kSyn = 2;
 constexpr uint32_t kRst = 4;
 constexpr uint32_t kAck = 16;
@@ -70,15 +71,22 @@ void drop_other_sources(NftBatch& batch, const Family& family, const IpAddress& 
   rule.drop();
 }
 
-// Before sources are checked: what a host asks before it uses an address comes from others.
-void accept_neighbour_discovery(NftBatch& batch) {
-  for (const uint8_t type : {kNeighbourSolicitation, kNeighbourAdvertisement}) {
-    RuleWriter rule = rule_for(batch, NFPROTO_IPV6, IPPROTO_ICMPV6);
-    rule.payload(NFT_PAYLOAD_TRANSPORT_HEADER, 0, 1).equals(view(type));
-    constexpr uint8_t kOnLink = 255;  // a hop limit that no router leaves (RFC 4861 §7.1)
-    rule.payload(NFT_PAYLOAD_NETWORK_HEADER, 7, 1).equals(view(kOnLink));
-    rule.accept();
-  }
+// Each address that asks becomes a neighbour, and those of all namespaces share their room
+// (gc_thresh3), so there are no others. Nothing is learned of what the guest advertises: it is a
+// permanent neighbour.
+void accept_neighbour_discovery(NftBatch& batch, const IpAddress& from) {
+  RuleWriter rule = rule_for(batch, NFPROTO_IPV6, IPPROTO_ICMPV6);
+  rule.payload(NFT_PAYLOAD_TRANSPORT_HEADER, 0, 1).equals(view(kNeighbourSolicitation));
+  constexpr uint8_t kOnLink = 255;  // a hop limit that no router leaves (RFC 4861 §7.1)
+  rule.payload(NFT_PAYLOAD_NETWORK_HEADER, 7, 1).equals(view(kOnLink));
+  rule.payload(NFT_PAYLOAD_NETWORK_HEADER, 8, 16).equals(view(from));
+  rule.accept();
+}
+
+// What a card's address makes of itself (RFC 4291, appendix A).
+IpAddress link_local(const MacAddress& mac) {
+  return IpAddress(IpAddress::V6{0xfe, 0x80, 0, 0, 0, 0, 0, 0, static_cast<uint8_t>(mac[0] ^ 2),
+                                 mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]});
 }
 
 void accept_ping(NftBatch& batch, const Family& family, const IpAddress& gateway) {
@@ -135,9 +143,12 @@ void install_rules(const GuestAddresses& addresses) {
     batch.add_set(family.ranges, family.length, true);
   }
   batch.add_chain();
-  accept_neighbour_discovery(batch);
+  // Before sources are checked: what a host asks before it uses its address comes from others.
+  accept_neighbour_discovery(batch, IpAddress(IpAddress::V6{}));
+  accept_neighbour_discovery(batch, link_local(addresses.guest_mac));
   drop_other_sources(batch, kFamilies[0], addresses.guest4);
   drop_other_sources(batch, kFamilies[1], addresses.guest6);
+  accept_neighbour_discovery(batch, addresses.guest6);
   accept_ping(batch, kFamilies[0], addresses.gateway4);
   accept_ping(batch, kFamilies[1], addresses.gateway6);
   take_dns(batch, IPPROTO_UDP);

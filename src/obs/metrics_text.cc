@@ -22,7 +22,7 @@ void MetricsText::family(std::string_view name, MetricType type, std::string_vie
   text_ += "\n# TYPE " + name_ + (type == MetricType::Counter ? " counter\n" : " gauge\n");
 }
 
-void MetricsText::begin(std::initializer_list<Label> labels) {
+void MetricsText::begin(std::span<const Label> labels) {
   text_ += name_;
   char separator = '{';
   for (const auto& [name, value] : labels) {
@@ -33,16 +33,16 @@ void MetricsText::begin(std::initializer_list<Label> labels) {
     text_ += '"';
     separator = ',';
   }
-  if (labels.size() != 0) text_ += '}';
+  if (!labels.empty()) text_ += '}';
   text_ += ' ';
 }
 
-void MetricsText::sample(std::initializer_list<Label> labels, uint64_t value) {
+void MetricsText::sample(std::span<const Label> labels, uint64_t value) {
   begin(labels);
   text_ += std::to_string(value) + '\n';
 }
 
-void MetricsText::sample_nano(std::initializer_list<Label> labels, uint64_t billionths) {
+void MetricsText::sample_nano(std::span<const Label> labels, uint64_t billionths) {
   constexpr uint64_t kWhole = 1'000'000'000;
   begin(labels);
   text_ += std::to_string(billionths / kWhole) + '.' +

@@ -139,7 +139,7 @@ Policy compile(const proto::NetworkConfig& config) {
     refuse("upstream_ca", "more than " + std::to_string(proto::kMaxUpstreamAuthorities) +
                               " entries (give one file several certificates)");
   for (const std::string& text : config.upstream_ca)
-    check("upstream_ca", authority_complaint(text));
+    check("upstream_ca", placed_authority_complaint(text));
   return policy;
 }
 

@@ -45,7 +45,7 @@ class PiiFilter final : public egress::ExchangeFilter {
   void rewrite_target(std::string& target);
   void rewrite_fields(http::Headers& headers);
   egress::FilterVerdict prepare_body(const http::RequestHead& head, egress::BodyUse& body);
-  egress::FilterVerdict undecodable(const std::string& why);
+  egress::FilterVerdict undecodable(const std::string& why, std::string_view what = "content");
   egress::FilterVerdict denied();
 
   // ---- response

@@ -142,8 +142,12 @@ FilterVerdict PiiFilter::request_head(http::RequestHead& head, BodyUse& body) {
   rewrite_fields(head.headers);
   if (!denied_.empty()) return denied();
   if (http::find(head.headers, "upgrade") != nullptr)
-    if (auto verdict = undecodable("what is said on a WebSocket is not read")) return verdict;
-  if (head.framing.kind == http::BodyKind::None) return {};
+    if (auto verdict = undecodable("what is said on a WebSocket is not read", "websocket"))
+      return verdict;
+  if (head.framing.kind == http::BodyKind::None) {
+    tell();  // before it leaves: nothing of it comes by here again
+    return {};
+  }
   return prepare_body(head, body);
 }
 
@@ -207,13 +211,14 @@ FilterVerdict PiiFilter::request_trailers(http::Headers& trailers) {
 }
 
 // Nothing: it may pass.
-FilterVerdict PiiFilter::undecodable(const std::string& why) {
-  note(Note::Kind::Undecodable, "content", "body");
+FilterVerdict PiiFilter::undecodable(const std::string& why, std::string_view what) {
+  note(Note::Kind::Undecodable, what, "body");
   if (source_.rules_.pass_undecodable) return {};
   tell();
   return refusal(policy::Reason::Unreadable, "pii.on_undecodable",
                  "the request cannot be looked into for personal data: " + why +
-                     "; pii.on_undecodable = \"allow\" lets it pass, pii.bypass its host");
+                     "; pii.rules = [\"allow all at " + exchange_.host +
+                     "\"] lets this host's pass unread, pii.on_undecodable = \"allow\" all");
 }
 
 FilterVerdict PiiFilter::denied() {

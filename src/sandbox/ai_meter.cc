@@ -22,6 +22,15 @@ AiMeter::AiMeter(meter::Plan plan, const proto::NetworkConfig& network, int data
       std::move(plan.catalogue), plan.inject_stream_usage, ledger_, std::move(watcher));
 }
 
+void AiMeter::tell_runs(proto::EgressCounters& counters) const {
+  const meter::Spent most = ledger_.most_of_runs();
+  counters.run_total_tokens = most.total;
+  counters.run_input_tokens = most.input;
+  counters.run_output_tokens = most.output;
+  counters.run_requests = most.requests;
+  counters.run_cost = most.cost;
+}
+
 std::optional<std::string> AiMeter::change(const proto::AiBudgetRequest& request) {
   if (request.budget) {
     if (const auto complaint = meter::budget_owner_complaint(request.of))

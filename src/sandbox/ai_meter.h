@@ -10,6 +10,7 @@
 #include "mvm/audit/record.h"
 #include "mvm/metering/filter.h"
 #include "mvm/metering/journal_file.h"
+#include "mvm/proto/counters.h"
 #include "mvm/proto/network.h"
 
 namespace mvm::sandbox {
@@ -24,6 +25,8 @@ class AiMeter {
   std::vector<policy::InspectRule> inspect() const { return inspect_; }
   void run_began(const std::string& run) { ledger_.run_began(run); }
   void run_ended(const std::string& run) { ledger_.run_ended(run); }
+  // What a budget of runs is about, for figures.
+  void tell_runs(proto::EgressCounters& counters) const;
   // Why it is not on record. Throws Error{Invalid}.
   std::optional<std::string> change(const proto::AiBudgetRequest& request);
 

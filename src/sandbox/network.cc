@@ -66,7 +66,12 @@ Network::~Network() = default;
 
 void Network::believe() {
   settings_.trust = crypto::TrustStore::system();
-  settings_.trust_by_host = upstream_authorities(config_->upstream_ca, settings_.trust);
+  try {
+    settings_.trust_by_host = upstream_authorities(config_->upstream_ca, settings_.trust);
+  } catch (const Error& error) {
+    mistake_ = error;
+    throw;
+  }
 }
 
 void Network::start_proxy(loop::Loop& loop) {
@@ -109,8 +114,9 @@ void Network::open(loop::Loop& loop) {
     missing_ = error.message();
   }
   maker_.reset();
-  if (!proxy_ && (config_->has_rules() || !config_->upstream_ca.empty()))
-    throw Error(Kind::Unsupported, missing_ + " (--no-network starts it without)");
+  if (mistake_) throw Error(*mistake_);
+  if (!proxy_ && config_->has_rules())
+    throw Error(Kind::Unsupported, missing_ + " (with --no-network instead of rules it starts)");
 }
 
 std::optional<proto::MonitorNic> Network::card() const {
@@ -122,9 +128,14 @@ std::optional<proto::MonitorNic> Network::card() const {
 std::optional<proto::EgressCounters> Network::counters() const {
   if (!proxy_) return std::nullopt;
   const egress::Counters from = proxy_->counters();
-  return proto::EgressCounters{
-      from.flows_now, from.flows,           from.flows_refused, from.packets_refused,
-      from.queries,   from.queries_refused, from.sent,          from.received};
+  return proto::EgressCounters{.flows_now = from.flows_now,
+                               .flows = from.flows,
+                               .flows_refused = from.flows_refused,
+                               .packets_refused = from.packets_refused,
+                               .queries = from.queries,
+                               .queries_refused = from.queries_refused,
+                               .sent = from.sent,
+                               .received = from.received};
 }
 
 std::string Network::guest_settings() const {

@@ -32,7 +32,7 @@ class Network {
   ~Network();
 
   // Waits for it, and starts the proxy that answers the guest. Throws Error{Unsupported} when there
-  // is none and rules were asked for.
+  // is none and rules were asked for, and what it is where a file of authorities is none.
   void open(loop::Loop& loop);
   // After open().
   std::optional<proto::MonitorNic> card() const;
@@ -74,6 +74,7 @@ class Network {
   sys::Fd tap_;
   std::unique_ptr<egress::Proxy> proxy_;
   std::string missing_;
+  std::optional<Error> mistake_;  // in what was asked for, which no other host would take either
 };
 
 }

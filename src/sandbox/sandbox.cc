@@ -34,6 +34,7 @@
 #include "secrets.h"
 #include "vsock_bridge.h"
 #include "watchdog.h"
+#include "withhold.h"
 
 namespace mvm::sandbox {
 
@@ -144,6 +145,7 @@ class Sandbox::Impl {
   proto::SandboxConfig config_;
   AuditTrail audit_;
   std::shared_ptr<const secret::Secrets> secrets_;
+  Withholder withholder_;
   std::unique_ptr<AiMeter> ai_;
   Network network_;  // begins at once: it is made while the rest is
   sys::Fd control_;
@@ -185,15 +187,16 @@ class Sandbox::Impl {
 std::vector<std::shared_ptr<egress::FilterSource>> Sandbox::Impl::filters() {
   std::vector<std::shared_ptr<egress::FilterSource>> out;
   if (auto pii = pii_source(config_.network, [this](const privacy::Note& note) {
-        static_cast<void>(audit_.record(pii_record(note)));
+        static_cast<void>(audit_.record(pii_record(withholder_.cleaned(note))));
       }))
     out.push_back(std::move(pii));
-  auto secrets = secret_source(secrets_, {[this](const guard::SecretNotice& notice) {
-                                            return audit_.record(secret_record(notice));
-                                          },
-                                          [this](const guard::SecretNotice& notice) {
-                                            kill(EndReason::Killed, misuse_text(notice));
-                                          }});
+  auto secrets =
+      secret_source(secrets_, {[this](const guard::SecretNotice& notice) {
+                                 return audit_.record(secret_record(withholder_.cleaned(notice)));
+                               },
+                               [this](const guard::SecretNotice& notice) {
+                                 kill(EndReason::Killed, misuse_text(withholder_.cleaned(notice)));
+                               }});
   for (auto& source : secrets) out.push_back(std::move(source));
   for (auto& source : filters_of(ai_.get())) out.push_back(std::move(source));
   return out;
@@ -219,18 +222,18 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config,
                network_.set_recordable(!failure);
              }),
       secrets_(std::move(secrets)),
+      withholder_(secrets_, config_.network),
       ai_(make_ai_meter(config_.network, take(fds, proto::SandboxFd::Data).get(),
                         {[this](const metering::UsageNotice& notice) {
-                           static_cast<void>(audit_.record(usage_record(notice)));
+                           static_cast<void>(
+                               audit_.record(usage_record(withholder_.cleaned(notice))));
                          },
-                         [this](std::string_view model) {
-                           return holds_secret(std::string(model), secrets_.get());
-                         }})),
+                         [this](std::string_view model) { return withholder_.holds(model); }})),
       network_(
           config_.network, config_.name,
           [this](const egress::Event& event) {
             // What cannot be recorded does not happen; audit_ tells of it, and ends admission.
-            return audit_.record(audit::egress_record(without_secrets(event, secrets_.get())));
+            return audit_.record(audit::egress_record(withholder_.cleaned(event)));
           },
           [this](const egress::OpenQuestion& question) { desk_.on_question(question); }, filters(),
           inspections()),
@@ -357,7 +360,8 @@ void Sandbox::Impl::on_request(Asker asker, ByteView request) {
   } else if (verb == proto::kSandboxMemoryVerb) {
     on_memory_request(asker, request);
   } else if (verb == proto::kSandboxCountersVerb) {
-    const auto counters = network_.counters();
+    auto counters = network_.counters();
+    if (counters && ai_) ai_->tell_runs(*counters);
     mux_.answer(asker, counters ? proto::encode_ok(counters->encode())
                                 : proto::encode_error({Kind::Unavailable, "it has no network"}));
   } else if (verb == proto::kSandboxAiBudgetVerb) {

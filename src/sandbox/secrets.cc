@@ -50,17 +50,6 @@ audit::SecretUse secret_record(const guard::SecretNotice& notice) {
           notice.count};
 }
 
-bool holds_secret(const std::string& text, const secret::Secrets* secrets) {
-  return secrets != nullptr &&
-         secrets->values().find(text, 0, true).kind == secret::Finder::Hit::Kind::Whole;
-}
-
-egress::Event without_secrets(egress::Event event, const secret::Secrets* secrets) {
-  if (holds_secret(event.host, secrets)) event.host = "withheld";
-  if (holds_secret(event.path, secrets)) event.path = "/withheld";
-  return event;
-}
-
 std::string misuse_text(const guard::SecretNotice& notice) {
   return "it used the placeholder of secret " + notice.secret + " in a request to " + notice.host +
          ", where it may not be (on_misuse = \"end\")";

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "mvm/audit/record.h"
-#include "mvm/egress/event.h"
 #include "mvm/guard/secret_filter.h"
 #include "mvm/policy/policy.h"
 #include "mvm/proto/sandbox_config.h"
@@ -26,10 +25,6 @@ std::vector<policy::InspectRule> inspected_for(const secret::Secrets* secrets);
 
 // ---- for the audit log
 audit::SecretUse secret_record(const guard::SecretNotice& notice);
-// A guest may have put a value into a path or into a name that it asked for.
-egress::Event without_secrets(egress::Event event, const secret::Secrets* secrets);
-// Whether it has a value in it.
-bool holds_secret(const std::string& text, const secret::Secrets* secrets);
 std::string misuse_text(const guard::SecretNotice& notice);
 
 }

@@ -149,6 +149,12 @@ std::string read_text_file(const std::string& path, size_t limit) {
   return std::string(as_text(read_file(path, limit)));
 }
 
+std::string read_regular_text_file(const std::string& path, size_t limit) {
+  const Fd fd = open_file(path, O_RDONLY | O_NONBLOCK);
+  if (!is_regular_file(fd.get())) throw Error(Kind::Invalid, path + " is not a regular file");
+  return std::string(as_text(read_all(fd, path, limit)));
+}
+
 static std::string parent_of(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";

@@ -70,11 +70,15 @@ std::optional<FrameFault> judge_ip4(const FrameOwner& owner, ByteView packet, ui
 }
 
 // What a host says before it has an address, and to its neighbours: from the unspecified address or
-// a link-local one, in ICMPv6.
-bool is_link_talk(const IpAddress& source, uint8_t protocol) noexcept {
-  static const IpPrefix kLinkLocal = IpPrefix::parse("fe80::/10").value();
+// the link-local one that its card's address makes (RFC 4291, appendix A), in ICMPv6. No other:
+// each that asks for a neighbour becomes one, in a table of the host's that all of it shares.
+bool is_link_talk(const FrameOwner& owner, const IpAddress& source, uint8_t protocol) noexcept {
+  const auto& mac = owner.mac;
+  const IpAddress::V6 link_local{
+      0xfe,   0x80,   0,    0,    0,      0,      0,     0, static_cast<uint8_t>(mac[0] ^ 2),
+      mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
   return protocol == kIcmp6 &&
-         (source == IpAddress(IpAddress::V6{}) || kLinkLocal.contains(source));
+         (source == IpAddress(IpAddress::V6{}) || source == IpAddress(link_local));
 }
 
 std::optional<FrameFault> judge_ip6(const FrameOwner& owner, ByteView packet, uint64_t length,
@@ -90,7 +94,7 @@ std::optional<FrameFault> judge_ip6(const FrameOwner& owner, ByteView packet, ui
   in.skip(16);
   if (!in || version != 6 || payload + uint64_t{40} > length) return FrameFault::Ip;
   if (transport.protocol == kFragmentHeader) return FrameFault::Fragment;
-  if (source != owner.v6 && !is_link_talk(source, transport.protocol))
+  if (source != owner.v6 && !is_link_talk(owner, source, transport.protocol))
     return FrameFault::ForeignAddress;
   transport.at = kEthernet + 40;
   transport.length = payload;

@@ -206,6 +206,36 @@ def added_latency(stand, rounds, smoke):
         print(decided - relayed, flush=True)
 
 
+def denied_reset(stand, rounds, smoke):
+    """Milliseconds until a connection that no rule admits is reset, over the link that a monitor moves frames of."""
+    stand.resolve(STREAM)
+    for _ in range(rounds):
+        median, longest = run("nsenter", f"--net={os.environ['STAND_GUEST']}", PROGRAMS / "egress_load", "denied",
+                              f"{STREAM_ADDRESS}:8000", 50 if smoke else 3000).split()
+        note(f"denied: median {median} ms, longest {longest} ms")
+        print(median, flush=True)
+
+
+def sse_delay(stand, rounds, smoke):
+    """Milliseconds from an event's leaving its server to its arrival at a client, over HTTP/1.1 and HTTP/2: the median of the
+    slower. Both read the same clock. How long the longest take says as much about a busy machine, so it is only told."""
+    program = ROOT / "tests/bench/egress_events.js"
+    pem = stand.work / "server.pem"
+    pathlib.Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").write_text("0")
+    stand.server("node", program, "serve", ADDRESS, pem, stand.work / "server.key", place=f"{ADDRESS}:443", log=stand.work / "events.log")
+    stand.resolve(HOST)
+    count = 20 if smoke else 500
+    for _ in range(rounds):
+        late = 0
+        for version in ("1.1", "2"):
+            guest = ["nsenter", f"--net={os.environ['STAND_GUEST']}", "node", program]
+            took = sorted(json.loads(run(*guest, "take", version, ADDRESS, HOST, stand.authority, count)))
+            most = took[len(took) * 99 // 100]
+            note(f"events over HTTP/{version}: median {took[len(took) // 2]:.3f} ms, 99 of 100 within {most:.3f} ms, longest {took[-1]:.3f} ms")
+            late = max(late, took[len(took) // 2])
+        print(late, flush=True)
+
+
 def memory(process):
     fields = pathlib.Path(f"/proc/{process}/smaps_rollup").read_text()
     return sum(int(line.split()[1]) for line in fields.splitlines() if line.startswith(("Private_Clean", "Private_Dirty"))) / 1024
@@ -327,6 +357,8 @@ FIGURES = {
     "egress.download_vs_squid": (download_vs_squid, "veth"),
     "egress.connect_vs_squid": (connect_vs_squid, "veth"),
     "egress.added_latency": (added_latency, "veth"),
+    "egress.denied_reset": (denied_reset, "tap"),
+    "egress.sse_delay": (sse_delay, "veth"),
     "egress.idle_flows": (idle_flows, "veth"),
     "net.up": (lambda *words: net(*words, "up"), "tap"),
     "net.down": (lambda *words: net(*words, "down"), "tap"),
@@ -349,6 +381,7 @@ def measure(wanted, rounds, smoke):
             done = subprocess.run(
                 [PROGRAMS / "egress_stand", link, work / "server.pem", f"name={HOST}={ADDRESS}", f"name={PLAIN}={PLAIN_ADDRESS}",
                  f"name={STREAM}={STREAM_ADDRESS}", f"endpoint=GET https://{HOST}/1k", f"endpoint=GET https://{HOST}/big",
+                 f"endpoint=GET https://{HOST}/events/*",
                  f"host={PLAIN}", f"host={STREAM}:7000", "--", sys.executable, __file__, "inside", name, str(rounds), str(int(smoke)),
                  folder],
                 stdout=subprocess.PIPE, text=True, timeout=1800, check=True, env={**os.environ, "PATH": PATHS + ":" + os.environ["PATH"]})

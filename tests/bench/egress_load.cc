@@ -8,6 +8,9 @@
 //     answer's body once, and the seconds.
 //   egress_load serve ADDRESS:PORT       for what follows; until it is ended
 //   egress_load up|down ADDRESS:PORT MEBIBYTES     one stream; the seconds
+//   egress_load denied ADDRESS:PORT COUNT    what connections take to be refused: the median and
+//   the
+//     longest, in milliseconds
 //   egress_load hold ADDRESS:PORT COUNT  opens connections, prints "held", waits for standard input
 //   egress_load resolve ADDRESS NAME     asks a name server for the address of a name
 #include <algorithm>
@@ -270,6 +273,28 @@ int hold(const std::string& place, long count) {
   return 0;
 }
 
+// The port changes, so that no two are one to whoever tells of them.
+int denied(const std::string& place, long count) {
+  sockaddr_in to = parse(place);
+  const auto first = ntohs(to.sin_port);
+  std::vector<double> took;
+  for (long i = 0; i < count; ++i) {
+    to.sin_port = htons(static_cast<uint16_t>(first + i % 1000));
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    need(fd >= 0, "socket");
+    int error = 0;
+    took.push_back(1e3 * seconds_of([&] {
+                     if (::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0)
+                       error = errno;
+                   }));
+    ::close(fd);
+    if (error != ECONNREFUSED) fail("not refused: " + std::string(std::strerror(error)));
+  }
+  std::sort(took.begin(), took.end());
+  std::printf("%.4f %.4f\n", took.at(took.size() / 2), took.back());
+  return 0;
+}
+
 // ---- names
 
 int resolve(const std::string& server, const std::string& name) {
@@ -304,6 +329,7 @@ int main(int argc, char** argv) {
     if (mode == "serve") return serve(rest.at(0));
     if (mode == "up" || mode == "down")
       return stream(mode, rest.at(0), std::strtol(rest.at(1).c_str(), nullptr, 10));
+    if (mode == "denied") return denied(rest.at(0), std::strtol(rest.at(1).c_str(), nullptr, 10));
     if (mode == "hold") return hold(rest.at(0), std::strtol(rest.at(1).c_str(), nullptr, 10));
     if (mode == "resolve") return resolve(rest.at(0), rest.at(1));
     return https(mode, rest);

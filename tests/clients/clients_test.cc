@@ -187,6 +187,12 @@ TEST_F(Clients, CurlAndWgetWithoutAnOption) {
                          "-w", "%{http_code} %{size_download} %{num_connects}\n", "-o", "/dev/null",
                          "-o", "/dev/null"});
   EXPECT_EQ(fine.out, "200 6 1\n200 8388608 0\n") << fine.err;
+  if (has("command -v wget")) {
+    EXPECT_EQ(sh(R"(wget -qO- https://files.example/a
+      if wget -q -O /dev/null https://files.example/b; then exit 9; else echo $?; fi)")
+                  .out,
+              "hello\n8\n");  // 8: the server answers with an error
+  }
   const auto refused = run({"curl", "-sS", "https://files.example/b", "-w", "%{http_code}"});
   EXPECT_THAT(refused.out,
               AllOf(HasSubstr("policy_denied"), HasSubstr("files.example"), HasSubstr("403")));

@@ -1,11 +1,16 @@
 #pragma once
 // A command in a sandbox over a Connection, without an input: what it prints as it comes, and how
 // it ended. The errors of Connection; what `output` throws closes the connection, and so ends the
-// command.
+// command. Where the request says so, personal data and keys in the output are replaced, in each
+// stream by itself; then a piece may come later than it was printed, by the word that it ends with.
 
+#include <array>
 #include <functional>
+#include <optional>
+#include <string>
 
 #include "mvm/agent/connection.h"
+#include "mvm/protect/redact.h"
 #include "mvm/proto/exec.h"
 
 namespace mvm::agent {
@@ -27,8 +32,15 @@ class Command {
   const proto::ExecResult& result() const;
 
  private:
+  std::optional<Piece> redacted(Stream stream, ByteView data);
+  std::optional<Piece> rest();
+
   Connection& connection_;
   size_t taken_ = 0;  // of the piece that was given out
+  bool redact_ = false;
+  std::array<protect::Redactor, 2> redactors_;  // by stream
+  size_t finished_ = 0;                         // of them
+  std::string text_;                            // what was given out
   std::optional<proto::ExecResult> result_;
 };
 

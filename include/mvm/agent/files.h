@@ -23,7 +23,8 @@ proto::RemoveResult remove_file(Connection& connection, const proto::RemoveReque
 // Calls `entry` for each, in the file system's order; never for more than the request's limit.
 proto::ListResult list_files(Connection& connection, const proto::ListRequest& request,
                              const std::function<void(const proto::ListEntry&)>& entry);
-// Calls `content` with what comes, in order; never with more than the request's length.
+// Calls `content` with what comes, in order; never with more than the request's length. Where the
+// request says so, personal data and keys are replaced; the result's sizes are the file's.
 proto::ReadResult read_file(Connection& connection, const proto::ReadRequest& request,
                             const std::function<void(ByteView)>& content);
 // Asks `content` for at most so many bytes, until it gives none: the file is complete then.

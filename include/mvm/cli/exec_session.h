@@ -15,7 +15,6 @@ struct ExecPlan {
   std::string sandbox;
   std::string sandbox_id;  // "" when not known
   bool json = false;       // keep the output and print one document
-  bool redact = false;     // personal data in the output
   uint64_t keep = 0;       // with json: bytes kept of each stream
   // Say on standard error what the sandbox asks a person, and let its terminal answer.
   bool tell_questions = false;

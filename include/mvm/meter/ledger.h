@@ -60,6 +60,8 @@ class Ledger {
   // way when it begins: nobody can tell here which of them made it.
   void run_began(const std::string& run);
   void run_ended(const std::string& run);
+  // Of each kind, the most that one of those under way has used.
+  Spent most_of_runs() const;
 
   bool set_budget(const Budget& budget);
   bool set_run_budget(const Budget& budget);

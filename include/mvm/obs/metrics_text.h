@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,14 +18,20 @@ class MetricsText {
 
   // Samples that follow are of this family. Names are ours; texts in labels may be anyone's.
   void family(std::string_view name, MetricType type, std::string_view help);
-  void sample(std::initializer_list<Label> labels, uint64_t value);
+  void sample(std::span<const Label> labels, uint64_t value);
+  void sample(std::initializer_list<Label> labels, uint64_t value) {
+    sample(std::span(labels.begin(), labels.size()), value);
+  }
   // With nine digits behind the point: seconds or dollars from their billionths.
-  void sample_nano(std::initializer_list<Label> labels, uint64_t billionths);
+  void sample_nano(std::span<const Label> labels, uint64_t billionths);
+  void sample_nano(std::initializer_list<Label> labels, uint64_t billionths) {
+    sample_nano(std::span(labels.begin(), labels.size()), billionths);
+  }
 
   std::string take() { return std::move(text_); }
 
  private:
-  void begin(std::initializer_list<Label> labels);
+  void begin(std::span<const Label> labels);
   std::string text_;
   std::string name_;
 };

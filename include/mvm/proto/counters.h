@@ -23,6 +23,12 @@ struct EgressCounters {
   uint64_t queries_refused = 0;
   uint64_t sent = 0;      // bytes from the guest
   uint64_t received = 0;  // bytes to the guest
+  // Of AI, the most that one of the commands under way has used; 0 without metering.
+  uint64_t run_total_tokens = 0;
+  uint64_t run_input_tokens = 0;
+  uint64_t run_output_tokens = 0;
+  uint64_t run_requests = 0;
+  uint64_t run_cost = 0;  // nanodollars
   bool operator==(const EgressCounters&) const = default;
 
   Bytes encode() const;
@@ -41,6 +47,11 @@ inline constexpr std::array kEgressCounterFields{
     EgressCounterField{"queries", &EgressCounters::queries},
     EgressCounterField{"queries_refused", &EgressCounters::queries_refused},
     EgressCounterField{"sent", &EgressCounters::sent},
-    EgressCounterField{"received", &EgressCounters::received}};
+    EgressCounterField{"received", &EgressCounters::received},
+    EgressCounterField{"run_total_tokens", &EgressCounters::run_total_tokens},
+    EgressCounterField{"run_input_tokens", &EgressCounters::run_input_tokens},
+    EgressCounterField{"run_output_tokens", &EgressCounters::run_output_tokens},
+    EgressCounterField{"run_requests", &EgressCounters::run_requests},
+    EgressCounterField{"run_cost", &EgressCounters::run_cost}};
 
 }

@@ -74,6 +74,9 @@ struct ExecRequest {
   TreeLimits limits;
   bool detach = false;  // the command outlives the connection; its output is then dropped
   std::string run;      // what the audit log calls it, "run-…"; empty: the sandbox process picks
+  // Personal data and keys in the output become "[redacted]" before anybody is given it. Not sent:
+  // the guest's word on that would be worth nothing, so the host's end does it (mvm/agent/exec.h).
+  bool redact = false;
   bool operator==(const ExecRequest&) const = default;
 
   Bytes encode() const;

@@ -107,6 +107,7 @@ struct ReadRequest {
   FilePlace place;
   uint64_t offset = 0;
   std::optional<uint64_t> length;  // nothing: to the end
+  bool redact = false;             // as ExecRequest's; not sent
   bool operator==(const ReadRequest&) const = default;
 
   Bytes encode() const;

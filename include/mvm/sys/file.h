@@ -40,6 +40,8 @@ bool exists(const std::string& path);
 // The whole file; throws Error{Exhausted} when it is larger than `limit`.
 Bytes read_file(const std::string& path, size_t limit);
 std::string read_text_file(const std::string& path, size_t limit);
+// A regular file; another is Error{Invalid}, and is not waited for (a FIFO).
+std::string read_regular_text_file(const std::string& path, size_t limit);
 std::string read_own_text_file(const std::string& path, size_t limit);  // opens as open_own_file
 
 // New file beside it, fsync, rename, fsync of the directory: readers see the old or the new

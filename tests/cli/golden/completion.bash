@@ -68,7 +68,7 @@ _mvm() {
     'port') flags='--remove --quiet --json --help' offer=sandboxes;;
     'down'|'stop') flags='--grace --kill --rm --name --quiet --json --help' offer=sandboxes;;
     'rm') flags='--force --name --quiet --help' offer=sandboxes;;
-    'fs read'|'fs cat') flags='--offset --length --root --help' offer=nothing;;
+    'fs read'|'fs cat') flags='--offset --length --redact --root --help' offer=nothing;;
     'fs write') flags='--offset --append --new --limit --sync --mode --user --root --json --help' offer=nothing;;
     'fs stat') flags='--follow-link --root --json --help' offer=nothing;;
     'fs ls'|'fs list') flags='--long --limit --root --json --help' offer=nothing;;

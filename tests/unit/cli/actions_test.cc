@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "mvm/cli/arguments.h"
+#include "mvm/crypto/authority.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 
@@ -616,6 +617,75 @@ TEST_F(Actions, UpAsksForTheNetworkOfFlagsAndManifestTogether) {
   EXPECT_THAT(network.allow_endpoints, ElementsAre("GET https://c.example/**"));
   ASSERT_EQ(network.routes.size(), 1U);
   EXPECT_EQ(network.routes[0].host, "r.example");
+}
+
+// No other flag takes a rule away, in whatever company it comes.
+TEST_F(Actions, RulesAreThereBesideEveryOtherFlag) {
+  const std::vector<Words> flags{{"--image", "python"},
+                                 {"--cpus", "2"},
+                                 {"-m", "1G"},
+                                 {"--disk-size", "2G"},
+                                 {"--hostname", "h"},
+                                 {"--profile", "sealed"},
+                                 {"--label", "a=b"},
+                                 {"--ttl", "1h"},
+                                 {"--ai-metering"},
+                                 {"--pii", "detect"},
+                                 {"-p", "0:80"},
+                                 {"-e", "A=1"},
+                                 {"-w", "/work"},
+                                 {"-u", "1000"},
+                                 {"--rm"},
+                                 {"--network-preset", "none"},
+                                 {"--json"},
+                                 {"--network-mode", "enforce"},
+                                 {"--pids-limit", "9"},
+                                 {"--allow-cidr", "10.0.0.0/8"}};
+  for (const Words& first : flags)
+    for (const Words& second : flags) {
+      if (&first == &second) continue;
+      daemon.by_name.clear();
+      Words words{"up", "web"};
+      words.insert(words.end(), first.begin(), first.end());
+      words.insert(words.end(), {"--allow-host", "a.example"});
+      words.insert(words.end(), second.begin(), second.end());
+      EXPECT_EQ(run(words), 0);
+      EXPECT_THAT(daemon.created.back().network.allow_hosts, ElementsAre("a.example"))
+          << first[0] << " " << second[0];
+      EXPECT_FALSE(daemon.created.back().network.audit);
+    }
+}
+
+TEST_F(Actions, UpFindsAuthoritiesWhereTheyAreWrittenAndReadsThem) {
+  crypto::AuthorityScope scope;
+  scope.names = {"a.example"};
+  const std::string pem =
+      crypto::CertificateAuthority("test", scope, std::chrono::system_clock::now()).root_pem();
+  sys::make_directories(folder.path() + "/there");
+  for (const char* file : {"here.pem", "there/file.pem", "there/home.pem"}) write(file, pem);
+  write("there/box.toml",
+        "name = \"web\"\n[network]\nupstream_ca = [\"*.corp.example=file.pem\", "
+        "\"*=~/home.pem\"]\n");
+  variables["HOME"] = folder.path() + "/there";
+  EXPECT_EQ(run({"up", "-f", "there/box.toml", "--upstream-ca", "a.example=here.pem"}), 0);
+  ASSERT_EQ(daemon.created.size(), 1U);
+  EXPECT_THAT(daemon.created[0].network.upstream_ca,
+              ElementsAre("a.example=" + folder.path() + "/here.pem",
+                          "*.corp.example=" + folder.path() + "/there/file.pem",
+                          "*=" + folder.path() + "/there/home.pem"));
+  EXPECT_EQ(run({"config", "validate", "there/box.toml"}), 0);
+
+  write("there/file.pem", "nothing\n");
+  const std::string placed = folder.path() + "/there/file.pem";
+  EXPECT_THAT(failure({"up", "-f", "there/box.toml"}),
+              HasSubstr("upstream_ca \"*.corp.example=" + placed + "\": reading certificates"));
+  EXPECT_THAT(failure({"up", "web", "--upstream-ca", "a.example=missing.pem"}),
+              HasSubstr("/missing.pem: No such file"));
+  EXPECT_EQ(daemon.created.size(), 1U);
+  EXPECT_EQ(run({"config", "validate", "there/box.toml"}), 1);
+  EXPECT_THAT(err, HasSubstr("there is none (they are expected as PEM)"));
+  variables.erase("HOME");
+  EXPECT_THAT(failure({"up", "-f", "there/box.toml"}), HasSubstr("HOME is not set"));
 }
 
 TEST_F(Actions, UpLooksSecretsUpAndSendsThemApart) {

@@ -282,7 +282,7 @@ TEST_F(ExecSession, OutputBeyondTheWindowFlowsAsItIsWritten) {
 }
 
 TEST_F(ExecSession, RedactsWhatItPrints) {
-  plan.redact = true;
+  plan.request.redact = true;
   EXPECT_EQ(run([](Peer& sandbox) {
               sandbox.greet();
               sandbox.out("to jane.d");
@@ -299,7 +299,7 @@ TEST_F(ExecSession, RedactsWhatItPrints) {
 // Credit is given for what came in, however much shorter it goes out.
 TEST_F(ExecSession, RedactedOutputBeyondTheWindowFlows) {
   constexpr size_t kTotal = 4 * proto::kInitialWindow;
-  plan.redact = true;
+  plan.request.redact = true;
   std::string piece;
   for (int i = 0; i < 200; ++i) piece += "jane.doe@example.com or 12345678\n";
   run([&](Peer& sandbox) {

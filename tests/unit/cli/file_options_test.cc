@@ -26,6 +26,11 @@ TEST(FileOptions, TakeOffsetsBeyondFourGibibytes) {
   EXPECT_EQ(request.length, 12U);
 }
 
+TEST(FileOptions, RedactWhatTheyReadWhereAskedTo) {
+  EXPECT_TRUE(read_request(parsed({"fs", "read", "--redact", "web:/f"})).redact);
+  EXPECT_FALSE(read_request(parsed({"fs", "read", "web:/f"})).redact);
+}
+
 TEST(FileOptions, ReadModesAsOctal) {
   const auto request = write_request(parsed({"fs", "write", "web:/f", "--mode", "1750", "--new"}));
   EXPECT_EQ(request.mode, 01750U);

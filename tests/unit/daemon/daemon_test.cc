@@ -1029,14 +1029,31 @@ class DaemonSecrets : public DaemonTest {
     });
     return log;
   }
+  // Without the holes of disks. Files of the kernel have no size, and are read as they come.
+  static std::string text_in(const std::string& path) {
+    std::string out;
+    const sys::Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    struct stat status{};
+    if (!file || ::fstat(file.get(), &status) != 0) return out;
+    if (status.st_size == 0) {
+      std::ifstream stream(path, std::ios::binary);
+      return {std::istreambuf_iterator<char>(stream), {}};
+    }
+    for (off_t at = 0; (at = ::lseek(file.get(), at, SEEK_DATA)) >= 0;) {
+      const off_t end = ::lseek(file.get(), at, SEEK_HOLE);
+      std::string piece(static_cast<size_t>(end - at), '\0');
+      const ssize_t got = ::pread(file.get(), piece.data(), piece.size(), at);
+      out.append(piece, 0, static_cast<size_t>(std::max<ssize_t>(got, 0)));
+      at = end;
+    }
+    return out;
+  }
   // In every file that mvm has, and in what the kernel tells of the processes.
   std::vector<std::string> places_of(std::string_view value,
                                      const std::vector<int64_t>& processes) const {
     std::vector<std::string> out;
     const auto look = [&](const std::string& path) {
-      std::ifstream file(path, std::ios::binary);
-      const std::string text((std::istreambuf_iterator<char>(file)), {});
-      if (text.find(value) != text.npos) out.push_back(path);
+      if (text_in(path).find(value) != std::string::npos) out.push_back(path);
     };
     for (const auto& entry : std::filesystem::recursive_directory_iterator(temporary_.path()))
       if (entry.is_regular_file()) look(entry.path());
@@ -1074,6 +1091,82 @@ TEST_F(DaemonSecrets, AreGivenAgainAtEachStart) {
   EXPECT_EQ(client()->start("web", request).state, SandboxState::Running);
   EXPECT_NE(console("web").find("secret KEY of 18 bytes"), std::string::npos);
   EXPECT_EQ(places_of("another-0123456789", {}), std::vector<std::string>());
+}
+
+// What a variable holds is for the guest alone, and is there again after the daemon was.
+TEST_F(DaemonSecrets, EnvironmentsReachTheSandboxsProcessAndNoFile) {
+  start();
+  api::SandboxSpec with = spec("web");
+  with.env["TOLD"] = "value-of-nobody-elses-business";
+  const auto made = client()->create(with);
+  EXPECT_NE(console("web").find("variable TOLD of 30 bytes"), std::string::npos);
+  const std::string shown = api::encode(client()->sandbox("web"));
+  EXPECT_EQ(shown.find("nobody"), shown.npos);
+  const std::vector<std::string> nowhere;
+  EXPECT_EQ(places_of("of-nobody-elses", {made.sandbox_pid, made.monitor_pid}), nowhere);
+  client()->stop("web", {});
+  restart();
+  EXPECT_EQ(places_of("of-nobody-elses", {}), nowhere);
+  client()->start("web", {});
+  EXPECT_NE(console("web").find("variable TOLD of 30 bytes"), std::string::npos);
+  client()->remove("web", true);
+  EXPECT_EQ(places_of("of-nobody-elses", {}), nowhere);
+  const Error refused = error_of([&] {
+    with.env["BAD"] = std::string("of-nobody-elses\0x", 17);
+    client()->create(with);
+  });
+  EXPECT_EQ(refused.kind(), Kind::Invalid);
+  EXPECT_EQ(refused.message().find("nobody"), std::string::npos) << refused.message();
+}
+
+// Whatever becomes of a sandbox: every file of the daemon's, its log with all that it can tell, its
+// figures, its answers and its errors.
+TEST_F(DaemonSecrets, NoValueIsInALogAFigureAnAnswerOrAnError) {
+  const sys::Fd log =
+      sys::open_file(temporary_.path() + "/loud.log", O_WRONLY | O_CREAT | O_CLOEXEC);
+  auto loud = options();
+  loud.margin = milliseconds(200);
+  loud.log = obs::Log(log.get(), obs::Level::Debug);
+  daemon_ = std::make_unique<Running>(std::move(loud));
+  const std::string core = "of-nobody-elses";
+  std::string said;
+  for (const std::string manner : {"failed", "garbage", "never", "quits", ""}) {
+    api::SandboxSpec with = with_secret("web");
+    with.env["TOLD"] = "value-" + core + "-business";
+    with.secret_values["KEY"] = "secret-" + core + "-business";
+    if (manner == "never") with.boot_timeout_ms = 1;
+    if (!manner.empty()) with.env["FAKE"] = manner;
+    try {
+      said += api::encode(client()->create(with));
+    } catch (const Error& error) {
+      said += error.message() + "\n";
+    }
+    said +=
+        api::encode(client()->sandboxes(true)) + client()->metrics(false) + client()->metrics(true);
+    if (!manner.empty()) client()->remove("web", true);
+  }
+  EXPECT_EQ(places_of(core, {}), std::vector<std::string>());
+  EXPECT_EQ(said.find(core), said.npos) << said;
+  EXPECT_NE(said.find("mvm_sandboxes"), said.npos);
+  EXPECT_NE(said.find("no KVM"), said.npos) << said;
+  std::ifstream told(temporary_.path() + "/loud.log");
+  const std::string text((std::istreambuf_iterator<char>(told)), {});
+  EXPECT_NE(text.find("sandbox started"), text.npos);
+}
+
+TEST_F(DaemonSecrets, ASandboxWhoseEnvironmentIsLostDoesNotStart) {
+  start();
+  client()->create(spec("web"));
+  client()->stop("web", {});
+  daemon_.reset();
+  sys::remove_file(paths_.state_db() + ".key");
+  start();
+  const Error error = error_of([&] { client()->start("web", {}); });
+  EXPECT_EQ(error.kind(), Kind::Invalid);
+  EXPECT_NE(error.message().find("state.db.key is not the key"), std::string::npos)
+      << error.message();
+  client()->remove("web", true);
+  EXPECT_EQ(client()->create(spec("web")).state, SandboxState::Running);
 }
 
 TEST_F(DaemonSecrets, AreRefusedWithoutBeingSaid) {

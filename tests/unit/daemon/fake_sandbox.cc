@@ -46,6 +46,8 @@ class FakeSandbox {
       ::_exit(0);
     }
     console("hello from " + config_.name + "\n");
+    for (const auto& [name, value] : config_.env)
+      if (name == "TOLD") console("variable TOLD of " + std::to_string(value.size()) + " bytes\n");
     for (const auto& [name, value] : secrets_.values)
       console("secret " + name + " of " + std::to_string(value.size()) + " bytes\n");
     if (manner_ == "failed") return end("start_failed", "the host has no KVM");

@@ -2,6 +2,7 @@
 
 #include "../../../src/daemon/metrics.h"
 
+#include <fstream>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -42,8 +43,20 @@ Figures figures() {
                            .cached_tokens = 7,
                            .cost_nanodollars = 1'500'000'000},
                           {{"chat", 3, 25, 10}, {"embeddings", 1, 5, 0}}});
+  proto::AiBudget of_openai;
+  of_openai.max_requests = 50;
+  of_openai.max_cost = "1";
+  usage.budgets.push_back({"openai", of_openai, {.requests = 5, .cost_nanodollars = 250'000'000}});
+  proto::AiBudget of_runs;
+  of_runs.max_total_tokens = 20;
+  usage.budgets.push_back({"run", of_runs, {}});
   out.usage.push_back(usage);
-  out.egress.emplace_back("web", proto::EgressCounters{.flows = 9, .sent = 11});
+  // One that does not run: what its runs use is not known.
+  usage.sandbox = "still";
+  usage.models.clear();
+  out.usage.push_back(usage);
+  out.egress.emplace_back("web",
+                          proto::EgressCounters{.flows = 9, .sent = 11, .run_total_tokens = 12});
   return out;
 }
 
@@ -69,7 +82,43 @@ TEST(Metrics, PrometheusTextHasWhatIsCounted) {
         "mvm_instance_ai_budget_cost_limit_dollars{instance=\"web\"} 2.500000000\n",
         "mvm_instance_ai_requests_under_way{instance=\"web\"} 3\n"})
     EXPECT_THAT(text, HasSubstr(line));
-  EXPECT_THAT(text, Not(HasSubstr("max_requests")));
+  EXPECT_THAT(text, Not(HasSubstr("ai_budget_limit{instance=\"web\",budget=\"max_requests\"}")));
+}
+
+TEST(Metrics, BudgetsOfProvidersAndRunsHaveFamiliesOfTheirOwn) {
+  const std::string text = prometheus_text(figures());
+  const std::string of = R"({instance="web",provider="openai")";
+  for (const std::string& line :
+       {"mvm_instance_ai_provider_budget_limit" + of + ",budget=\"max_requests\"} 50\n",
+        "mvm_instance_ai_provider_budget_used" + of + ",budget=\"max_requests\"} 5\n",
+        "mvm_instance_ai_provider_budget_cost_limit_dollars" + of + "} 1.000000000\n",
+        "mvm_instance_ai_provider_budget_cost_used_dollars" + of + "} 0.250000000\n",
+        std::string(
+            "mvm_instance_ai_run_budget_limit{instance=\"web\",budget=\"max_total_tokens\"} 20\n"),
+        std::string(
+            "mvm_instance_ai_run_budget_used{instance=\"web\",budget=\"max_total_tokens\"} 12\n"),
+        std::string("mvm_instance_ai_run_budget_limit{instance=\"still\",budget="
+                    "\"max_total_tokens\"} 20\n")})
+    EXPECT_THAT(text, HasSubstr(line));
+  EXPECT_THAT(text, Not(HasSubstr("run_budget_used{instance=\"still\"")));
+  EXPECT_THAT(text, Not(HasSubstr("provider=\"run\"")));
+}
+
+// Every family that the example dashboard asks for is there.
+TEST(Metrics, TheDashboardAsksForWhatThereIs) {
+  std::ifstream file(MVM_DASHBOARD);
+  const std::string dashboard((std::istreambuf_iterator<char>(file)), {});
+  ASSERT_TRUE(nlohmann::json::accept(dashboard));
+  const std::string text = prometheus_text(figures());
+  size_t asked = 0;
+  for (size_t at = dashboard.find("mvm_"); at != dashboard.npos; at = dashboard.find("mvm_", at)) {
+    const size_t end = dashboard.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789", at);
+    const std::string family = dashboard.substr(at, end - at);
+    EXPECT_THAT(text, HasSubstr("# TYPE " + family + " "));
+    at = end;
+    ++asked;
+  }
+  EXPECT_GT(asked, 12U);
 }
 
 TEST(Metrics, EverySampleStandsBehindItsOwnFamily) {

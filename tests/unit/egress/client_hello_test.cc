@@ -116,6 +116,32 @@ TEST(ClientHello, IsBrokenWhenReadersWouldDiffer) {
   EXPECT_TRUE(read_client_hello(with_extensions("\xfe\x0d\0\1x"s)).hello.encrypted_hello);
 }
 
+// Browsers put the name behind more than a kilobyte of a post-quantum key share, where a reader of
+// the first kilobyte, or segment, or record, misses it.
+TEST(ClientHello, HasItsNameWhereverItEnds) {
+  using namespace std::string_literals;
+  const std::string name =
+      "\0\0\0\x10\0\xe\0\0\xb"
+      "example.com"s;
+  for (const size_t end : {1023, 1024, 1025, 1460, 4000, 9000, 16000}) {
+    const auto with_share = [&](size_t length) {
+      std::string share = "\0\x33"s;
+      share += static_cast<char>(length >> 8);
+      share += static_cast<char>(length & 255);
+      return share + std::string(length, 'k') + name;
+    };
+    const size_t least = with_extensions(with_share(0)).size();
+    const Bytes hello = with_extensions(with_share(end - least));
+    ASSERT_EQ(hello.size(), end);
+    for (const size_t cut : {size_t{5}, size_t{1000}, end - 1})
+      EXPECT_EQ(read_client_hello(ByteView(hello).first(std::min(cut, end - 1))).state,
+                HelloState::More);
+    const HelloResult result = read_client_hello(hello);
+    ASSERT_EQ(result.state, HelloState::Whole) << end;
+    EXPECT_EQ(result.hello.server_name->text(), "example.com");
+  }
+}
+
 TEST(ClientHello, IsBoundedBeforeItIsThere) {
   using namespace std::string_literals;
   EXPECT_EQ(read_client_hello(as_bytes("\x16\3\1\0\x10\1\0\x40\1"s)).state, HelloState::Broken);

@@ -1,5 +1,9 @@
 // The guest's resolver, asked by real clients.
+#include <sys/mount.h>
+
 #include <gmock/gmock.h>
+
+#include "mvm/base/scope_exit.h"
 
 #include "rig.h"
 
@@ -51,6 +55,27 @@ TEST_F(Dns, NeverAsksForANameThatNoRuleAdmits) {
   EXPECT_THAT(resolver_.asked, IsEmpty());
   EXPECT_THAT(told(), ElementsAre("dns deny policy_denied A secret123.evil.test",
                                   "dns deny policy_denied TYPE16 secret123.evil.test"));
+}
+
+// A rule for a host is none for what is below it; the answer says which would be.
+TEST_F(Dns, SaysWhichRuleASubdomainNeeds) {
+  allow_host("vendor.example");
+  start_proxy();
+  EXPECT_THAT(dig_all({"www.vendor.example"}),
+              HasSubstr("mvm: policy_denied; --allow-host www.vendor.example:443"));
+  EXPECT_THAT(resolver_.asked, IsEmpty());
+}
+
+// Those that know the names of a company's own network.
+TEST_F(Dns, AsksTheHostsOwnResolvers) {
+  const std::string own = file("own.conf", "# of this host\nsearch x\nnameserver 198.41.0.4\n");
+  ASSERT_EQ(::mount(own.c_str(), "/etc/resolv.conf", nullptr, MS_BIND, nullptr), 0);
+  const ScopeExit unmount([] { ::umount("/etc/resolv.conf"); });
+  resolver_.add("intra.example", "93.184.216.34");
+  settings_.resolvers.clear();
+  allow_host("intra.example");
+  start_proxy();
+  EXPECT_EQ(dig({"intra.example"}), "93.184.216.34\n");
 }
 
 TEST_F(Dns, FailsARefusedLookupAtOnce) {

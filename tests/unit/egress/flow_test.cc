@@ -150,6 +150,44 @@ TEST_F(Flows, ReadsAHelloThatComesByteByByte) {
   EXPECT_EQ(exit.out, "TLSv1.3\n") << exit.err;
 }
 
+// Those with a post-quantum key share are longer than a segment, and come in several.
+TEST_F(Flows, ReadsAHelloThatIsLongerThanASegment) {
+  serve_python(
+      "import socket\n"
+      "l = socket.create_server(('93.184.216.34', 443), backlog=8)\n"
+      "while True:\n"
+      "  c = l.accept()[0]; n = 0\n"
+      "  while (part := c.recv(65536)): n += len(part)\n"
+      "  c.sendall(b'%d bytes' % n); c.close()",
+      {ip(kPublic), 443});
+  allow_host("example.com");
+  start_proxy();
+  const auto exit = guest({"python3", "-c", R"(
+import socket, struct
+def hello(end, name):
+  sni = b'\0\0' + struct.pack('>HHBH', len(name) + 5, len(name) + 3, 0, len(name)) + name
+  def made(share):
+    extensions = b'\0\x33' + struct.pack('>H', share) + b'k' * share + sni
+    body = b'\3\3' + bytes(32) + b'\0' + b'\0\2\x13\1' + b'\1\0' + struct.pack('>H', len(extensions)) + extensions
+    return b'\1' + struct.pack('>I', len(body))[1:] + body
+  return made(end - len(made(0)) - 5)
+def send(end, name, step, records):
+  message = hello(end, name); cut = len(message) // records + 1
+  wire = b''.join(b'\x16\3\1' + struct.pack('>H', len(p)) + p for p in (message[i:i + cut] for i in range(0, len(message), cut)))
+  s = socket.create_connection(('example.com', 443)); s.settimeout(30); s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+  for i in range(0, len(wire), step): s.send(wire[i:i + step])
+  s.shutdown(socket.SHUT_WR); got = b''
+  while (part := s.recv(99)): got += part
+  return got == b'%d bytes' % len(wire) if name == b'example.com' else got[:1] == b'\x15'
+for end, step, records in ((1023, 1, 1), (1024, 1, 1), (1025, 1, 1), (4000, 1, 2), (4000, 4000, 1), (16000, 1000, 3)):
+  print(send(end, b'example.com', step, records), send(end, b'evil.test', step, records))
+)"});
+  EXPECT_EQ(exit.out, "True True\nTrue True\nTrue True\nTrue True\nTrue True\nTrue True\n")
+      << exit.err;
+  EXPECT_THAT(told(), Contains("tls allow allowed example.com 93.184.216.34 443").Times(6));
+  EXPECT_THAT(told(), Contains("tls deny sni_mismatch example.com 93.184.216.34 443"));
+}
+
 TEST_F(Flows, ResetsAndTellsOnceWhatNoRuleAdmits) {
   allow_host("example.com");
   start_proxy();
@@ -196,12 +234,17 @@ TEST_F(Flows, TakesAddressesThatARangeOpens) {
   own_address("10.1.2.3");
   serve_http("10.1.2.3", 5000);
   serve_http("10.1.2.3", 5001);
+  own_address("fd12::5");
+  serve_http("fd12::5", 5000);
   allow_range("10.1.0.0/16:5000");
+  allow_range("[fd12::5]:5000");
   start_proxy();
+  EXPECT_EQ(guest({"curl", "-s", "-g", "http://[fd12::5]:5000/six"}).out, "hello /six");
+  EXPECT_NE(guest({"curl", "-s", "-g", "http://[fd12::6]:5000/"}).code, 0);
   EXPECT_EQ(guest({"curl", "-s", "http://10.1.2.3:5000/"}).out, "hello /");
   EXPECT_NE(guest({"curl", "-s", "http://10.1.2.3:5001/"}).code, 0);
   EXPECT_THAT(told(), Contains("connect deny private_range 10.1.2.3 5001"));
-  EXPECT_EQ(events_of(EventKind::Connect).at(0).rule, "allow-cidr 10.1.0.0/16:5000");
+  EXPECT_EQ(events_of(EventKind::Connect).at(0).rule, "allow-cidr [fd12::5]:5000");
 }
 
 TEST_F(Flows, WorksOverIpv6AndFallsBackToTheFamilyThatWorks) {
@@ -229,7 +272,6 @@ TEST_F(Flows, ResetsWhenTheServerRefuses) {
   EXPECT_EQ(end.detail, "Connection refused");
 }
 
-// The same address serves names that no rule admits.
 // As those of content networks do: each lookup gives other addresses, and each is good.
 TEST_F(Flows, FollowsANameWhoseAddressesChange) {
   allow_host("app.example.com:7000");
@@ -253,6 +295,7 @@ TEST_F(Flows, FollowsANameWhoseAddressesChange) {
   }
 }
 
+// The same address serves names that no rule admits.
 TEST_F(Flows, PlainHttpIsHeldToItsHostField) {
   resolver_.add("a.hosts.example", kPublic);
   resolver_.add("b.hosts.example", kPublic);

@@ -323,6 +323,7 @@ for bad in (b'Content-Length: 4\r\nTransfer-Encoding: chunked\r\n', b'Content-Le
             "HTTP/1.1 400\nHTTP/1.1 400\nHTTP/1.1 501\nHTTP/1.1 400\nHTTP/1.1 400\nHTTP/1.1 400\n")
       << exit.err;
   EXPECT_THAT(server.exit().out, IsEmpty());
+  EXPECT_THAT(told(), Contains("http deny protocol_unsupported api.example 93.184.216.34 80"));
 }
 
 TEST_F(Http, JudgesAWebSocketHandshakeAndPassesItsFrames) {

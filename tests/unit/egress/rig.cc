@@ -192,7 +192,7 @@ void EgressTest::start_proxy() {
   proxy_ =
       std::make_unique<Proxy>(loop_, std::move(network), settings_, [this](const Event& event) {
         events_.push_back(event);
-        return recordable_;
+        return recordable_ && (!sink_ || sink_(event));
       });
 }
 

@@ -110,6 +110,7 @@ class EgressTest : public ::testing::Test {
   Settings settings_;
   std::vector<Event> events_;
   bool recordable_ = true;  // what the sink answers
+  EventSink sink_;          // asked besides, when there is one
   std::unique_ptr<Proxy> proxy_;
 
  private:

@@ -35,6 +35,16 @@ class H(http.server.BaseHTTPRequestHandler):
       self.rfile.readline(); return out
     return self.rfile.read(int(self.headers.get('Content-Length', 0)))
   def do_POST(self):
+    if self.path == '/ws':
+      import base64, hashlib
+      print(bytes(self.headers).decode(), flush=True)
+      proof = hashlib.sha1((self.headers['Sec-WebSocket-Key'] + '258EAFA5-E914-47DA-95CA-C5AB0DC85B11').encode()).digest()
+      self.send_response(101); self.send_header('Upgrade', 'websocket'); self.send_header('Connection', 'Upgrade')
+      self.send_header('Sec-WebSocket-Accept', base64.b64encode(proof).decode()); self.end_headers(); self.wfile.flush()
+      while (part := self.rfile.read1(65536)):
+        print('frame:', part.decode('latin-1'), flush=True); self.wfile.write(part); self.wfile.flush()
+      self.close_connection = True
+      return
     body = self.body()
     text = self.requestline.encode() + b'\n' + bytes(self.headers) + body
     print(text.decode(errors='replace'), flush=True)
@@ -134,11 +144,59 @@ TEST_F(SecretExchange, EachRequestOfAConnectionIsSeen) {
             2);
 }
 
+// Both in one write: the second is no part of the first one's body.
+TEST_F(SecretExchange, PipelinedRequestsAreSeenEach) {
+  start();
+  const auto exit = guest({"/usr/bin/python3", "-c", R"(
+import socket, ssl, sys
+c = ssl.create_default_context(cafile=sys.argv[1])
+s = c.wrap_socket(socket.create_connection(('api.example', 443), 30), server_hostname='api.example')
+s.sendall(b''.join(b'POST /%d HTTP/1.1\r\nHost: api.example\r\nX-Api-Key: %s\r\nContent-Length: 4\r\n%s\r\nbody'
+                   % (i, sys.argv[2].encode(), b'Connection: close\r\n' if i == 2 else b'') for i in (1, 2)))
+data = b''
+while (part := s.recv(65536)): data += part
+print(data.decode())
+)",
+                           authority_, key()});
+  EXPECT_THAT(exit.out,
+              AllOf(HasSubstr("POST /1 "), HasSubstr("POST /2 "), Not(HasSubstr("0123456789"))))
+      << exit.err;
+  const std::string seen = at_the_server();
+  const std::string field = "X-Api-Key: " + std::string(kKey);
+  const size_t first = seen.find(field);
+  ASSERT_NE(first, seen.npos) << seen;
+  EXPECT_NE(seen.find(field, first + 1), seen.npos) << seen;
+  EXPECT_THAT(seen, Not(HasSubstr(key())));
+}
+
 TEST_F(SecretExchange, IsRefusedWithoutTls) {
   start();
   const std::string answer = curl("http://api.example/x", {"-H", "X-Api-Key: " + key()});
   EXPECT_THAT(answer,
               AllOf(HasSubstr("403"), HasSubstr("secret_misuse"), HasSubstr("not encrypted")));
+}
+
+// Its handshake is a request like any other; what follows is not looked into, so a placeholder in
+// it stays one.
+TEST_F(SecretExchange, GoesIntoAHandshakeAndIntoNoFrame) {
+  start();
+  const auto exit = guest({"python3", "-c", R"(
+import socket, ssl, sys
+c = ssl.create_default_context(cafile=sys.argv[1])
+s = c.wrap_socket(socket.create_connection(('api.example', 443)), server_hostname='api.example')
+s.sendall(b'GET /ws HTTP/1.1\r\nHost: api.example\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n'
+          b'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n'
+          b'Authorization: Bearer ' + sys.argv[2].encode() + b'\r\n\r\n')
+f = s.makefile('rb'); print(f.readline().decode().strip())
+while f.readline().strip(): pass
+frame = b'\x81' + bytes([len(sys.argv[2])]) + sys.argv[2].encode()
+s.sendall(frame); print(f.read(len(frame)) == frame)
+)",
+                           authority_, key()});
+  EXPECT_EQ(exit.out, "HTTP/1.1 101 Switching Protocols\nTrue\n") << exit.err;
+  EXPECT_THAT(at_the_server(), HasSubstr("Authorization: Bearer " + std::string(kKey)));
+  EXPECT_THAT(at_the_server(), HasSubstr("frame: "));
+  EXPECT_THAT(at_the_server(), HasSubstr(key()));
 }
 
 TEST_F(SecretExchange, AValueDoesNotLeave) {

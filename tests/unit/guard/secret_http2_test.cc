@@ -134,5 +134,26 @@ print(post(VALUE), post(KEY), post('nothing'))
   EXPECT_THAT(told(), Contains(HasSubstr("http deny secret_leak POST api.example")));
 }
 
+// A WebSocket over HTTP/2 (RFC 8441) is not offered; who asks for one all the same gets none, and
+// no secret leaves with it.
+TEST_F(SecretStreams, NoHandshakeOfAWebSocketLeaves) {
+  const std::string got = run(R"(
+s = connect()
+s.sendall(PREFACE + frame(1, 4, 1, field(b':method', b'CONNECT') + field(b':protocol', b'websocket') +
+  field(b':scheme', b'https') + field(b':path', b'/ws') + field(b':authority', b'api.example') +
+  field(b'authorization', b'Bearer ' + KEY.encode())))
+data = b''; seen = {}
+while 3 not in seen and 1 not in seen:
+  data += s.recv(65536)
+  while len(data) >= 9 and len(data) >= 9 + int.from_bytes(data[:3], 'big'):
+    length = int.from_bytes(data[:3], 'big'); seen[data[3]] = data[9:9 + length]; data = data[9 + length:]
+settings = [int.from_bytes(seen[4][i:i + 2], 'big') for i in range(0, len(seen[4]), 6)] if 4 in seen else []
+print('reset' if 3 in seen else 'answered', 8 in settings)
+)");
+  EXPECT_EQ(got, "reset False\n");
+  EXPECT_EQ(server_->exit().out, "");
+  EXPECT_TRUE(notices_.empty());
+}
+
 }
 }

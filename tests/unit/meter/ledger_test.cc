@@ -338,12 +338,14 @@ TEST(Ledger, ARunsBudgetIsOfTheRequestsThatBeginInIt) {
   ASSERT_FALSE(budget.admit(Provider::OpenAi, {}, early));
   budget.run_began("run-b");
   budget.settle(early, used(30, 25));  // run-a's alone
+  EXPECT_EQ(budget.most_of_runs().total, 55U);
   uint64_t id = 0;
   const auto denial = budget.admit(Provider::OpenAi, {}, id);
   ASSERT_TRUE(denial);
   EXPECT_EQ(denial->of, "run");
   EXPECT_EQ(denial->used, 55U);
   budget.run_ended("run-a");
+  EXPECT_EQ(budget.most_of_runs(), Spent());
   EXPECT_EQ(spend(budget, used(1, 1)), "");
   EXPECT_EQ(spend(budget, used(1, 1)), "");
   EXPECT_EQ(spend(budget, used(1, 1)), "");

@@ -357,5 +357,27 @@ TEST_F(Metering, AWebSocketIsRefusedUnderABudget) {
   EXPECT_THAT(exit.out, AllOf(HasSubstr("429"), HasSubstr("WebSocket"))) << exit.err;
 }
 
+// Without one it passes, and what is said on it is unknown.
+TEST(MeteringOfWebSockets, CountsThemAsUnknown) {
+  meter::Ledger ledger({}, meter::Account{},
+                       [](const meter::Record&, const meter::Account&) { return true; });
+  const std::vector<std::string> words{"openai"};
+  MeterSource source(meter::Catalogue(words), false, ledger, {});
+  const auto filter = source.begin({1, 0, kHost, 443, true});
+  ASSERT_NE(filter, nullptr);
+  egress::BodyUse use = egress::BodyUse::Ignore;
+  http::RequestHead head{"GET",
+                         "/v1/realtime?model=gpt-4o-realtime-preview",
+                         1,
+                         {{"Connection", "Upgrade"}, {"Upgrade", "websocket"}},
+                         {}};
+  EXPECT_FALSE(filter->request_head(head, use));
+  http::ResponseHead answer{101, "Switching Protocols", 1, {{"Upgrade", "websocket"}}, {}};
+  EXPECT_FALSE(filter->response_head(answer, use));
+  filter->ended(true);
+  EXPECT_EQ(ledger.account().sum().requests, 1U);
+  EXPECT_EQ(ledger.account().sum().unknown, 1U);
+}
+
 }
 }

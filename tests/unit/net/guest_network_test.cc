@@ -1,6 +1,7 @@
 // The test is the guest: it writes Ethernet frames to the TAP and reads what comes back.
 #include "mvm/net/guest_network.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <string>
@@ -18,6 +19,8 @@
 #include "mvm/base/error.h"
 #include "mvm/net/pins.h"
 #include "mvm/net/refusals.h"
+
+#include "name_space.h"
 
 namespace mvm::net {
 namespace {
@@ -91,7 +94,7 @@ class Guest {
       out.u32be(0x60000000);
       out.u16be(static_cast<uint16_t>(packet.payload.size()));
       out.u8(packet.protocol);
-      out.u8(64);
+      out.u8(255);  // as neighbour discovery wants it
     }
     out.bytes(std::as_bytes(packet.from.bytes()));
     out.bytes(std::as_bytes(packet.to.bytes()));
@@ -173,6 +176,35 @@ Packet ping(std::string_view from, std::string_view to) {
   out.u8(v4 ? 8 : 128);
   out.zeros(7);
   return sealed(packet);
+}
+
+Packet solicitation(const IpAddress& from, std::string_view target) {
+  const GuestAddresses addresses;
+  Packet packet{from, ip(target), IPPROTO_ICMPV6, {}};
+  Writer out(packet.payload);
+  out.u8(135);
+  out.zeros(7);
+  out.bytes(std::as_bytes(packet.to.bytes()));
+  out.u16be(0x0101);  // the sender's link-layer address
+  out.bytes(std::as_bytes(std::span(addresses.guest_mac)));
+  return sealed(packet);
+}
+
+Bytes arp_request(const IpAddress& from, std::string_view target) {
+  const GuestAddresses addresses;
+  Bytes frame(kVnetHeader);
+  Writer out(frame);
+  out.zeros(6);
+  for (size_t i = kVnetHeader; i < frame.size(); ++i) frame[i] = std::byte{0xff};
+  out.bytes(std::as_bytes(std::span(addresses.guest_mac)));
+  out.u16be(0x0806);
+  out.u32be(1 << 16 | 0x0800);
+  out.u32be(0x0604 << 16 | 1);
+  out.bytes(std::as_bytes(std::span(addresses.guest_mac)));
+  out.bytes(std::as_bytes(from.bytes()));
+  out.zeros(6);
+  out.bytes(std::as_bytes(ip(target).bytes()));
+  return frame;
 }
 
 uint8_t tcp_flags(const Packet& packet) {
@@ -370,6 +402,45 @@ TEST_F(GuestNetworkTest, DropsWhatClaimsToComeFromElsewhere) {
   EXPECT_EQ(answer->protocol, IPPROTO_ICMP);
   pollfd entry{network_.dns_udp.get(), POLLIN, 0};
   EXPECT_EQ(::poll(&entry, 1, 0), 0);
+}
+
+// All namespaces of a host share the room for neighbours (gc_thresh3: 1024 of each family), so one
+// sandbox's may not be many.
+TEST_F(GuestNetworkTest, KnowsNoNeighbourButTheGuest) {
+  const sys::Fd name_space = name_space_of(network_.tap);
+  if (::geteuid() != 0 || name_space.get() < 0) GTEST_SKIP() << "needs root to look into it";
+  for (uint16_t i = 3; i < 2000; ++i) {
+    const auto high = static_cast<uint8_t>(i >> 8);
+    const auto low = static_cast<uint8_t>(i & 255);
+    for (const uint16_t prefix : {uint16_t{0xfe80}, uint16_t{0xfd6d}, uint16_t{0x2606}}) {
+      IpAddress::V6 from{static_cast<uint8_t>(prefix >> 8), static_cast<uint8_t>(prefix & 255)};
+      if (prefix == 0xfd6d) from[2] = 0x76, from[3] = 0x6d;
+      from[14] = high;
+      from[15] = low;
+      guest().send(solicitation(IpAddress(from), kGateway6));
+    }
+    for (const uint8_t net : {uint8_t{10}, uint8_t{100}}) {
+      const Bytes frame = arp_request(
+          IpAddress(IpAddress::V4{net, net == 100 ? uint8_t{127} : high, 255, low}), kGateway4);
+      ASSERT_EQ(::write(network_.tap.get(), frame.data(), frame.size()),
+                static_cast<ssize_t>(frame.size()));
+    }
+  }
+  const std::string known = in_namespace(name_space.get(), "ip -4 neigh show; ip -6 neigh show");
+  EXPECT_LE(std::ranges::count(known, '\n'), 4) << known.substr(0, 1000);
+  EXPECT_NE(known.find(kGuest4), known.npos);
+  EXPECT_NE(known.find(kGuest6), known.npos);
+  // And the guest is answered as ever.
+  guest().send(ping(kGuest4, kGateway4));
+  guest().send(ping(kGuest6, kGateway6));
+  bool v4 = false;
+  bool v6 = false;
+  while (!v4 || !v6) {
+    const auto answer = guest().receive();
+    ASSERT_TRUE(answer);
+    v4 = v4 || (answer->protocol == IPPROTO_ICMP && answer->payload[0] == std::byte{0});
+    v6 = v6 || (answer->protocol == IPPROTO_ICMPV6 && answer->payload[0] == std::byte{129});
+  }
 }
 
 TEST_F(GuestNetworkTest, ReportsEachRefusalOnce) {

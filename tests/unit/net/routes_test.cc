@@ -1,15 +1,9 @@
 // What the sandbox's namespace knows of the world, as the kernel lists it: its own link, and
 // itself.
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <sstream>
 #include <string>
 
-#include <linux/if_tun.h>
-#include <sched.h>
-#include <sys/ioctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
@@ -18,32 +12,10 @@
 #include "mvm/net/guest_network.h"
 #include "mvm/sys/fd.h"
 
+#include "name_space.h"
+
 namespace mvm::net {
 namespace {
-
-#ifndef TUNGETDEVNETNS
-#define TUNGETDEVNETNS _IO('T', 227)
-#endif
-
-// What a command prints in a network namespace; nothing when it cannot be entered.
-std::string in_namespace(int name_space, const char* command) {
-  std::array<int, 2> ends{};
-  EXPECT_EQ(::pipe(ends.data()), 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::dup2(ends[1], 1);
-    if (::setns(name_space, CLONE_NEWNET) == 0) ::execl("/bin/sh", "sh", "-c", command, nullptr);
-    ::_exit(1);
-  }
-  ::close(ends[1]);
-  std::string text;
-  std::array<char, 4096> part;
-  for (ssize_t got = 0; (got = ::read(ends[0], part.data(), part.size())) > 0;)
-    text.append(part.data(), static_cast<size_t>(got));
-  ::close(ends[0]);
-  ::waitpid(child, nullptr, 0);
-  return text;
-}
 
 TEST(GuestNetworkRoutes, NoneLeadsOut) {
   GuestNetwork network;
@@ -53,7 +25,7 @@ TEST(GuestNetworkRoutes, NoneLeadsOut) {
     if (error.kind() != Kind::Unsupported) throw;
     GTEST_SKIP() << error.message();
   }
-  const sys::Fd name_space(::ioctl(network.tap.get(), TUNGETDEVNETNS));
+  const sys::Fd name_space = name_space_of(network.tap);
   if (name_space.get() < 0) GTEST_SKIP() << "this kernel does not say where a TAP is";
   const std::string links = in_namespace(name_space.get(), "ip -o link");
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to look into it";

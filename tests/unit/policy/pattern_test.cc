@@ -32,8 +32,20 @@ TEST(HostPattern, IsNotFooledByALengthInsideALabel) {
 TEST(HostPattern, RefusesWhatWouldMatchTooMuchOrNothing) {
   for (const char* text :
        {"", "*", "*.", "*.com", "*.com.", "a.*.com", "*example.com", "*.*.example.com", ".",
-        "http://example.com", "example.com/", "ex ample.com"})
+        "http://example.com", "example.com/", "ex ample.com",
+        "b\xc3\xbc"
+        "cher.example",
+        "*.b\xc3\xbc"
+        "cher.example",
+        "example.com:443", "[::1]", "a..example", ".example.com"})
     EXPECT_FALSE(HostPattern::parse(text)) << text;
+  EXPECT_FALSE(HostPattern::parse(std::string(64, 'a') + ".example"));
+  EXPECT_FALSE(HostPattern::parse(std::string(300, 'a') + ".example"));
+  std::string long_name = "example";
+  while (long_name.size() < 260) long_name.insert(0, "a.");
+  EXPECT_FALSE(HostPattern::parse(long_name));
+  // Names of other alphabets are written as they are asked for.
+  EXPECT_TRUE(host_matches("xn--bcher-kva.example", "XN--Bcher-KVA.example"));
 }
 
 TEST(NormalPath, ReadsWhatEveryServerReadsAlike) {

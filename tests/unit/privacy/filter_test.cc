@@ -351,6 +351,20 @@ TEST_F(Pii, ValuesThatCannotStandInAFieldAreNotPutThere) {
   EXPECT_EQ(got.body, pem);
 }
 
+// An answer that cannot be read ends, instead of going on with what may be left in it.
+TEST_F(Pii, AnAnswerWhoseCodingIsDamagedEnds) {
+  make("tokenize");
+  for (const size_t step : {size_t{1}, size_t{1} << 20}) {
+    const auto filter = begin();
+    const std::string token = send(*filter, request("/"), kMail).body;
+    std::string data = encoded(http::Coding::Gzip, "to " + token + ", and to others");
+    data[data.size() / 2] = static_cast<char>(data[data.size() / 2] ^ 0x55);
+    const Got got = receive(*filter, response({{"Content-Encoding", "gzip"}}), data, step);
+    EXPECT_FALSE(got.refusal.empty()) << step;
+    filter->ended(false);
+  }
+}
+
 TEST_F(Pii, BinaryAnswersPassUnread) {
   make("tokenize");
   const auto filter = begin();

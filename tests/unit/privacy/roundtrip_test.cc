@@ -352,5 +352,50 @@ TEST_F(RoundTrip, RefusalsAreAnsweredAndNothingLeaves) {
   EXPECT_THAT(told(), ::testing::Contains(HasSubstr("http deny unreadable POST api.example")));
 }
 
+constexpr const char* kHandshake = R"(
+import socket, ssl, sys
+c = ssl.create_default_context(cafile=sys.argv[1])
+s = c.wrap_socket(socket.create_connection(('api.example', 443), 30), server_hostname='api.example')
+s.sendall(b'GET /?value=%s HTTP/1.1\r\nHost: api.example\r\nX-Value: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n'
+          b'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n' % ((sys.argv[2].encode(),) * 2))
+data = b''
+while (part := s.recv(65536)): data += part
+print(data.decode())
+)";
+
+// What would be said on it is not read: by default there is none, and the refusal says what lets it
+// pass.
+TEST_F(RoundTrip, AWebSocketIsRefusedWhereAnythingIsLookedFor) {
+  proto::PiiConfig config;
+  config.mode = "tokenize";
+  protect(config);
+  const auto exit = guest({"/usr/bin/python3", "-c", kHandshake, authority_, "nothing"});
+  EXPECT_THAT(exit.out, AllOf(HasSubstr("HTTP/1.1 403"), HasSubstr("unreadable"),
+                              HasSubstr("what is said on a WebSocket is not read"),
+                              HasSubstr("allow all at api.example")))
+      << exit.err;
+  const auto events = events_of(EventKind::Http);
+  ASSERT_FALSE(events.empty());
+  EXPECT_EQ(events.back().reason, policy::Reason::Unreadable);
+  EXPECT_EQ(events.back().rule, "pii.on_undecodable");
+  ASSERT_EQ(notes_.size(), 1U);
+  EXPECT_EQ(notes_[0].kind, privacy::Note::Kind::Undecodable);
+  EXPECT_EQ(notes_[0].name, "websocket");
+}
+
+TEST_F(RoundTrip, ARuleAdmitsTheWebSocketsOfItsHost) {
+  proto::PiiConfig config;
+  config.mode = "tokenize";
+  config.rules = {"allow all at api.example"};
+  protect(config);
+  // Unread, and so is what stands in its handshake.
+  const auto exit =
+      guest({"/usr/bin/python3", "-c", kHandshake, authority_, "jane.doe@example.com"});
+  EXPECT_THAT(exit.out,
+              AllOf(HasSubstr("HTTP/1.1 101"), HasSubstr("X-Value-0: jane.doe@example.com")))
+      << exit.err;
+  EXPECT_TRUE(notes_.empty());
+}
+
 }
 }

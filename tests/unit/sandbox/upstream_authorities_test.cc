@@ -14,6 +14,8 @@
 #include "mvm/crypto/authority.h"
 #include "mvm/sys/file.h"
 
+#include "../../../src/sandbox/network.h"
+
 namespace mvm::sandbox {
 namespace {
 
@@ -91,7 +93,24 @@ TEST_F(UpstreamAuthorities, SayWhichFileIsWrongAndHow) {
     EXPECT_THAT(said, HasSubstr(how));
     EXPECT_THAT(said, Not(HasSubstr("\n")));
   }
-  EXPECT_THAT(complaint_of("a.example=relative.pem"), HasSubstr("absolute path"));
+  EXPECT_THAT(complaint_of("a.example=relative.pem"), HasSubstr("has no absolute path"));
+}
+
+// Whether there are rules or not, and whatever the host's network can do: to leave the network out
+// is no way round it.
+TEST_F(UpstreamAuthorities, AFileThatHoldsNoneEndsTheStart) {
+  proto::NetworkConfig config;
+  config.upstream_ca = {"a.example=" + directory_ + "/missing"};
+  Network network(config, "test", [](const egress::Event&) { return true; }, {}, {}, {});
+  loop::Loop loop;
+  try {
+    network.open(loop);
+    FAIL() << "it starts";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), Kind::NotFound);
+    EXPECT_THAT(error.message(), HasSubstr("/missing: No such file"));
+    EXPECT_THAT(error.message(), Not(HasSubstr("--no-network")));
+  }
 }
 
 }

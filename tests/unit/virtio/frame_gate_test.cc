@@ -28,7 +28,8 @@ TEST(FrameGate, LetsTheGuestsOwnFramesPass) {
   EXPECT_EQ(judged(Frame::arp()), "passes");
   EXPECT_EQ(judged(Frame::tcp4().resized(60)), "passes");  // padded, as Ethernet wants it
   EXPECT_EQ(judged(Frame::neighbour_solicitation("::")), "passes");
-  EXPECT_EQ(judged(Frame::neighbour_solicitation("fe80::1")), "passes");
+  EXPECT_EQ(judged(Frame::neighbour_solicitation("fe80::ff:fe00:2")), "passes");
+  EXPECT_EQ(judged(Frame::neighbour_solicitation("fd00::2")), "passes");
 }
 
 TEST(FrameGate, RefusesFramesThatAreNone) {
@@ -46,9 +47,11 @@ TEST(FrameGate, RefusesWhatSpeaksForOthers) {
   EXPECT_EQ(judged(Frame::tcp6().with(14 + 23, 9)), "foreign_address");
   EXPECT_EQ(judged(Frame::arp().with(14 + 8, 9)), "arp");   // the sender's card
   EXPECT_EQ(judged(Frame::arp().with(14 + 17, 9)), "arp");  // and its address
-  // Only neighbour discovery comes from link-local addresses.
+  // Neighbour discovery comes from one link-local address, and nothing else does.
+  for (const char* other : {"fe80::1", "fe80::ff:fe00:3", "fd00::3", "ff02::1"})
+    EXPECT_EQ(judged(Frame::neighbour_solicitation(other)), "foreign_address") << other;
   Frame frame = Frame::tcp6();
-  frame.with(14 + 8, 0xfe).with(14 + 9, 0x80);
+  frame.with(14 + 8, 0xfe).with(14 + 9, 0x80).with(14 + 8 + 11, 0xff).with(14 + 8 + 12, 0xfe);
   EXPECT_EQ(judged(frame), "foreign_address");
 }
 

@@ -1,0 +1,132 @@
+// What a guest can write into an audit record: values that it puts into paths, names and models are
+// not there, in no way of writing them.
+#include "../../../src/sandbox/withhold.h"
+
+#include <gmock/gmock.h>
+
+#include "mvm/audit/record.h"
+#include "mvm/base/text.h"
+#include "mvm/secret/text.h"
+
+namespace mvm::sandbox {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr const char* kSecret = "sk-real-value-0123456789";
+
+Withholder withholder(std::vector<std::string> patterns = {}) {
+  proto::SecretsConfig config;
+  config.rules.resize(1);
+  config.rules[0].name = "KEY";
+  config.rules[0].hosts = {"api.example"};
+  config.values = {{"KEY", kSecret}};
+  proto::NetworkConfig network;
+  network.pii.patterns = std::move(patterns);
+  return {std::make_shared<secret::Secrets>(config), network};
+}
+
+// As it stands in the log.
+std::string recorded(Withholder& withholder, const std::string& host, const std::string& path) {
+  egress::Event event;
+  event.kind = egress::EventKind::Http;
+  event.host = host;
+  event.path = path;
+  event.method = "GET";
+  return audit::encode({}, {}, audit::LogId("sb-1"),
+                       audit::egress_record(withholder.cleaned(event)), {});
+}
+
+TEST(Withholder, PersonalDataInAPathIsNotRecorded) {
+  Withholder one = withholder({"ticket TCK-[0-9]{4}"});
+  for (const auto& [path, is] : {
+           std::pair{"/users/jane.doe@example.com/mail", "/users/withheld/mail"},
+           {"/users/jane.doe%40example.com", "/users/withheld"},
+           {"/users/%6aane.doe%40example.com", "/users/withheld"},
+           {"/pay/4111111111111111", "/pay/withheld"},
+           {"/ssn/234-56-7891", "/ssn/withheld"},
+           {"/iban/DE89370400440532013000", "/iban/withheld"},
+           {"/passport/C01X00T47", "/passport/withheld"},
+           {"/call/+14155552671", "/call/withheld"},
+           {"/t/TCK-1234", "/t/withheld"},
+           {"/v1/chat/completions", "/v1/chat/completions"},
+           {"/pool/main/g/gcc-12/gcc-12_12.2.0-14_amd64.deb",
+            "/pool/main/g/gcc-12/gcc-12_12.2.0-14_amd64.deb"},
+           {"/", "/"},
+           {"", ""},
+       }) {
+    egress::Event event;
+    event.path = path;
+    EXPECT_EQ(one.cleaned(event).path, is);
+  }
+}
+
+TEST(Withholder, PersonalDataInANameIsNotRecorded) {
+  Withholder one = withholder();
+  EXPECT_EQ(one.host("234-56-7891.evil.example"), "withheld.evil.example");
+  EXPECT_EQ(one.host("4111111111111111.evil.example"), "withheld.evil.example");
+  for (const char* plain : {"api.example", "eu-west-1.api.example", "a.b.c", "", "x"})
+    EXPECT_EQ(one.host(plain), plain);
+}
+
+TEST(Withholder, ASecretIsNotRecordedInAnyWriting) {
+  Withholder one = withholder();
+  const std::string value = kSecret;
+  for (const std::string& text :
+       {value, secret::base64(value), secret::written("a/" + value, secret::Writing::Percent)}) {
+    const std::string line = recorded(one, "api.example", "/x/" + text + "/y");
+    EXPECT_THAT(line, Not(HasSubstr(text)));
+    EXPECT_THAT(line, HasSubstr("\"/withheld\""));
+  }
+  EXPECT_THAT(recorded(one, value + ".evil.example", "/"), Not(HasSubstr("0123456789")));
+}
+
+TEST(Withholder, AModelsNameMayHoldNeither) {
+  Withholder one = withholder();
+  EXPECT_TRUE(one.holds(kSecret));
+  EXPECT_TRUE(one.holds("m-jane.doe@example.com"));
+  EXPECT_TRUE(one.holds("mvmpiik3qxyz@pii.invalid"));
+  for (const char* model : {"gpt-4o-2024-08-06", "claude-3-5-sonnet-20241022", "gemini-2.0-flash",
+                            "meta.llama3-1-405b-instruct-v1:0", "mistral-large-2407"})
+    EXPECT_FALSE(one.holds(model)) << model;
+}
+
+// Whatever the detectors find as a segment is gone from the record.
+TEST(Withholder, EveryClassOfPersonalDataStaysOutOfTheLog) {
+  Withholder one = withholder();
+  const std::vector<std::string> values{
+      "jane.doe@example.com",
+      "+4915112345678",
+      "4111111111111111",
+      "DE89370400440532013000",
+      "234-56-7891",
+      "912-70-1234",
+      "AB123456C",
+      "1HGCM82633A004352",
+      "192.0.2.17",
+      "2001:db8::8a2e:370:7334",
+      "3c:22:fb:12:34:56",
+      "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
+      "ghp_16C7e42F292c6912E7710c838347Ae178B4a",
+      "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"};
+  protect::ValueScanner scanner{protect::Detectors()};
+  size_t found = 0;
+  for (const std::string& value : values) {
+    std::string percent;
+    for (const char c : value) percent += "%" + hex(as_bytes(std::string_view(&c, 1)));
+    const bool is_found =
+        !scanner.look({}, value, [](const auto&, auto) { return std::string(); }).empty();
+    found += is_found ? 1 : 0;
+    if (!is_found) continue;
+    for (const std::string& path : {"/a/" + value, "/a/" + percent + "/b"}) {
+      const std::string line = recorded(one, "api.example", path);
+      EXPECT_THAT(line, Not(HasSubstr(value)));
+      EXPECT_THAT(line, Not(HasSubstr(percent)));
+    }
+  }
+  EXPECT_GT(found, 10U);
+}
+
+}
+}
