@@ -7,7 +7,6 @@
 #include <exception>
 #include <mutex>
 #include <thread>
-#include <utility>
 
 #include "mvm/base/error.h"
 #include "mvm/base/text.h"
@@ -40,6 +39,7 @@ struct LayerStream::Impl {
 
   void produce() {
     crypto::Sha256 packed;
+    crypto::Sha256 unpacked;
     const auto input = [&](std::span<std::byte> into) {
       const uint64_t done = consumed.load(std::memory_order_relaxed);
       const auto want = static_cast<size_t>(std::min<uint64_t>(into.size(), blob.size - done));
@@ -58,10 +58,14 @@ struct LayerStream::Impl {
       const size_t got = inflater.read(*piece);
       piece->resize(got);
       if (got == 0) break;
+      unpacked.update(*piece);
       put_full();
     }
     if (layer.digest && oci::Digest(packed.finish()) != *layer.digest)
       throw Error(Kind::Invalid, "its content is not what its digest promises");
+    if (oci::Digest(unpacked.finish()) != layer.diff_id)
+      throw Error(Kind::Invalid,
+                  "what it unpacks to is not what the image's configuration promises");
   }
 
   Bytes* take_free() {
@@ -89,9 +93,6 @@ struct LayerStream::Impl {
   bool stopping = false;
   bool ended = false;
   std::exception_ptr failure;
-  // The reader's: inflating takes longer than what the reader does, so this is its share.
-  crypto::Sha256 unpacked;
-  bool verified = false;
   std::thread thread;
 };
 
@@ -124,18 +125,9 @@ ByteView LayerStream::next() {
   impl.changed.wait(lock, [&] { return impl.ended || impl.filled > impl.drained; });
   // What was read before it went wrong is not worth looking at either.
   if (impl.failure) std::rethrow_exception(impl.failure);
-  if (impl.filled == impl.drained) {
-    if (!std::exchange(impl.verified, true) &&
-        oci::Digest(impl.unpacked.finish()) != impl.layer.diff_id)
-      throw Error(Kind::Invalid,
-                  "what it unpacks to is not what the image's configuration promises");
-    return {};
-  }
+  if (impl.filled == impl.drained) return {};
   impl.in_hand = true;
-  const ByteView piece = impl.pieces.at(impl.drained % kPieces);
-  lock.unlock();
-  impl.unpacked.update(piece);
-  return piece;
+  return impl.pieces.at(impl.drained % kPieces);
 }
 
 uint64_t LayerStream::consumed() const { return impl_->consumed.load(std::memory_order_relaxed); }

@@ -1,6 +1,6 @@
 #pragma once
-// A layer's tar stream: read, verified and inflated by a thread of its own, while the reader works
-// on what came before, and verifies that.
+// A layer's tar stream: read, verified and inflated by a thread of its own, so that hashing and
+// inflating go on while the reader works on what came before.
 
 #include <memory>
 
