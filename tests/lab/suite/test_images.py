@@ -6,7 +6,7 @@ import tarfile
 import tempfile
 
 import oci
-from harness import equal, expect, guest, has, mvm, ok, sandbox, shared
+from harness import equal, eventually, expect, guest, has, mvm, ok, sandbox, shared
 
 
 def test_an_image_of_a_directory_boots():
@@ -39,6 +39,27 @@ def test_what_an_image_says_is_run_in_it():
                  "busybox id -u; pwd; echo X=$X").out.split(), ["0", "/", "X=2"])
     finally:
         ok("image", "rm", "says")
+
+
+# Says by which signal it was asked to end, in a little while: `mvm down` has patience.
+ASKED = "; ".join([f"trap 'busybox sleep 2; echo {name} >/asked; exit' {name}" for name in ("QUIT", "TERM")] +
+                  ["echo >/ready", "while :; do busybox sleep 0.2; done"])
+
+
+def test_its_stop_signal_asks_commands_to_end():
+    for signal, name in (({}, "TERM"), ({"StopSignal": "SIGQUIT"}, "QUIT")):
+        with tempfile.TemporaryDirectory() as folder:
+            oci.layout(folder, {}, {"Env": ["PATH=/bin"], **signal})
+            ok("image", "import", folder, "asks")
+        try:
+            with sandbox("asked", image="asks"):
+                ok("exec", "--detach", "asked", "--", "sh", "-c", ASKED)
+                eventually(lambda: mvm("exec", "asked", "--", "busybox", "test", "-e", "/ready").code == 0, "it is ready")
+                ok("down", "--grace", "20s", "asked")
+                ok("up", "asked")
+                equal(guest("asked", "busybox cat /asked"), name)
+        finally:
+            ok("image", "rm", "asks")
 
 
 def test_set_user_id_programs_work():
