@@ -4,8 +4,8 @@
 //   tcp_stream serve ADDRESS PORT                beyond; says "ready"
 //   tcp_stream ADDRESS PORT up|down BYTES        in the guest; prints milliseconds
 //
-// The clock starts when the connection stands, and ends when the last byte has come: upward, when the
-// server says that it has.
+// The clock starts when the connection stands, and ends when the last byte has come: upward, when
+// the server says that it has.
 #include <chrono>
 #include <cstdio>
 #include <span>

@@ -57,7 +57,7 @@ struct NetworkConfig {
   std::vector<std::string> allow_cidr;       // "10.1.0.0/16:5432"
   std::vector<std::string> allow_endpoints;  // "GET https://example.com/v1/**"; before `routes`
   std::vector<NetworkRoute> routes;
-  std::vector<std::string> resolvers;  // "9.9.9.9", "[2620:fe::fe]:53"; empty: the host's
+  std::vector<std::string> resolvers;    // "9.9.9.9", "[2620:fe::fe]:53"; empty: the host's
   std::vector<std::string> upstream_ca;  // "*.corp.example=/etc/ssl/corp.pem"
   NetworkLimits limits;
   uint64_t ask_timeout_ms = 60'000;  // how long outcome "ask" waits for an answer

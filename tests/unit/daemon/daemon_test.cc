@@ -362,7 +362,8 @@ TEST_F(DaemonTest, HealthIsCheckedAsTheImageSaysUnlessAnotherIsAskedFor) {
   EXPECT_EQ(health->checked_at, "2026-01-02T03:04:05.006Z");
   EXPECT_EQ(health->exit_code, 7);
   EXPECT_EQ(health->output, "/bin/image-check\n\\x1b[2J");
-  EXPECT_EQ(client()->image("checked").health->command, std::vector<std::string>{"/bin/image-check"});
+  EXPECT_EQ(client()->image("checked").health->command,
+            std::vector<std::string>{"/bin/image-check"});
 
   auto own = checked;
   own.name = "own";

@@ -114,11 +114,10 @@ class FakeSandbox {
       if (config_.ttl_ms != 0) status.ttl_left_ms = config_.ttl_ms / 2;
       if (config_.idle_timeout_ms != 0) status.idle_left_ms = config_.idle_timeout_ms / 4;
       if (config_.health)
-        status.health = proto::HealthStatus{
-            proto::Health::Unhealthy,
-            3,
-            4,
-            proto::HealthResult{1'767'323'045'006, 7, "", config_.health->command[0] + "\n\x1b[2J"}};
+        status.health =
+            proto::HealthStatus{proto::Health::Unhealthy, 3, 4,
+                                proto::HealthResult{1'767'323'045'006, 7, "",
+                                                    config_.health->command[0] + "\n\x1b[2J"}};
       answer(client, stream, proto::encode_ok(status.encode()));
     } else if (verb == proto::kSandboxPortsVerb) {
       answer(client, stream, proto::encode_ok(published_.encode()));

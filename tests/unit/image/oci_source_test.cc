@@ -64,7 +64,8 @@ TEST_F(OciSources, LayoutInADirectoryAndInArchivesIsOneImage) {
                             {"Env", {"A=b"}},           {"User", "7:8"},
                             {"WorkingDir", "/w"},       {"StopSignal", "SIGINT"},
                             {"Labels", {{"k", "v"}}}};
-  image.config["config"]["Healthcheck"] = {{"Test", {"CMD", "/bin/h"}}, {"Interval", 2'000'000'000}};
+  image.config["config"]["Healthcheck"] = {{"Test", {"CMD", "/bin/h"}},
+                                           {"Interval", 2'000'000'000}};
   const Json index = OciBuilder::index({image.entry()});
   const Imported imported = import(image.save(at("layout"), index));
   EXPECT_EQ(file_in(imported), "text");

@@ -139,8 +139,8 @@ TEST(HealthChecks, AreReadInNanosecondsWithDockersDefaults) {
   const auto full = health_of(
       R"({"Test":["CMD","curl","-f","http://localhost/"],"Interval":10000000000,)"
       R"("Timeout":2500000000,"StartPeriod":1500000,"StartInterval":3000000000,"Retries":5})");
-  EXPECT_EQ(full, (proto::HealthCheck{
-                      {"curl", "-f", "http://localhost/"}, 10'000, 2'500, 1, 3'000, 5}));
+  EXPECT_EQ(full,
+            (proto::HealthCheck{{"curl", "-f", "http://localhost/"}, 10'000, 2'500, 1, 3'000, 5}));
   const auto least = health_of(R"({"Test":["CMD-SHELL","test -e /ok || exit 1"],"Interval":0})");
   EXPECT_EQ(least, (proto::HealthCheck{
                        {"/bin/sh", "-c", "test -e /ok || exit 1"}, 30'000, 30'000, 0, 5'000, 3}));
@@ -181,11 +181,13 @@ TEST(HealthChecks, WithoutAMeaningAreRefused) {
     EXPECT_EQ(error_of([&] { health_of(bad); }).kind(), Kind::Invalid) << bad;
   for (const std::string& bad :
        {R"({"Test":["CMD",")" + std::string(proto::kMaxHealthCommand + 1, 'x') + R"("]})",
-        R"({"Test":["CMD","a")" + [] {
-          std::string words;
-          for (size_t i = 0; i < proto::kMaxHealthWords; ++i) words += R"(,"x")";
-          return words;
-        }() + "]}"})
+        R"({"Test":["CMD","a")" +
+            [] {
+              std::string words;
+              for (size_t i = 0; i < proto::kMaxHealthWords; ++i) words += R"(,"x")";
+              return words;
+            }() +
+            "]}"})
     EXPECT_EQ(error_of([&] { health_of(bad); }).kind(), Kind::Exhausted) << bad.substr(0, 80);
 }
 

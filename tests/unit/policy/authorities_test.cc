@@ -16,7 +16,8 @@ TEST(Authorities, AreOfAHostOrOfEvery) {
 }
 
 TEST(Authorities, RefuseWhatIsNeither) {
-  for (const char* text : {"", "=", "*", "/ca.pem", "=/ca.pem", "*=", "a b=/ca.pem", "*.com=/ca.pem", "10.0.0.1=/ca.pem"}) {
+  for (const char* text : {"", "=", "*", "/ca.pem", "=/ca.pem", "*=", "a b=/ca.pem",
+                           "*.com=/ca.pem", "10.0.0.1=/ca.pem"}) {
     EXPECT_FALSE(parse_authority(text)) << text;
     EXPECT_TRUE(authority_complaint(text)) << text;
   }
