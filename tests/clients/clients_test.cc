@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 
 #include "mvm/crypto/trust.h"
+#include "mvm/guard/secret_filter.h"
 #include "mvm/sys/file.h"
 
 #include "../unit/egress/rig.h"
@@ -43,9 +44,10 @@ http {
 }
 )";
 
-// Git's own server behind TLS, as a web server runs it.
+// Git's own server behind TLS, as a web server runs it; with a fourth word it wants that as the
+// password, and prints what it got.
 constexpr const char* kGitServer = R"(
-import http.server, os, ssl, subprocess, sys
+import base64, http.server, os, ssl, subprocess, sys
 class H(http.server.BaseHTTPRequestHandler):
   protocol_version = 'HTTP/1.1'
   def log_message(self, *a): pass
@@ -59,6 +61,14 @@ class H(http.server.BaseHTTPRequestHandler):
     return out
   def do_GET(self):
     path, _, query = self.path.partition('?')
+    if len(sys.argv) > 4:
+      got = self.headers.get('Authorization', '-').split()[-1]
+      print(base64.b64decode(got) if got != '-' else got, flush=True)
+      if got != base64.b64encode(('x-access-token:' + sys.argv[4]).encode()).decode():
+        self.body()
+        self.send_response(401); self.send_header('WWW-Authenticate', 'Basic realm="git"')
+        self.send_header('Content-Length', '0'); self.end_headers()
+        return
     env = dict(os.environ, GIT_PROJECT_ROOT=sys.argv[3], GIT_HTTP_EXPORT_ALL='1', PATH_INFO=path, QUERY_STRING=query,
                REQUEST_METHOD=self.command, CONTENT_TYPE=self.headers.get('Content-Type', ''), REMOTE_USER='t', REMOTE_ADDR='x',
                HTTP_CONTENT_ENCODING=self.headers.get('Content-Encoding', ''), GIT_PROTOCOL=self.headers.get('Git-Protocol', ''))
@@ -365,6 +375,46 @@ TEST_F(Clients, GitClonesAndIsToldThatItMayNotPush) {
   EXPECT_EQ(cloned.code, 0) << cloned.out << cloned.err;
   EXPECT_THAT(cloned.out, HasSubstr("403"));
   prepare("test \"$(git -C srv/repo.git log --oneline | wc -l)\" = 1");
+}
+
+// The password that a guest has is a placeholder: in the address, and kept by Git's own store.
+TEST_F(Clients, GitTakesAPlaceholderForItsPassword) {
+  NEEDS("command -v git && test -x /usr/lib/git-core/git-http-backend");
+  constexpr std::string_view kValue = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
+  prepare(R"(
+    export GIT_AUTHOR_NAME=t GIT_AUTHOR_EMAIL=t@t GIT_COMMITTER_NAME=t GIT_COMMITTER_EMAIL=t@t
+    git init -q -b main work; cd work; echo one >a; git add .; git commit -qm one
+    git clone -q --bare . ../srv/repo.git; git -C ../srv/repo.git config http.receivepack true)");
+  proto::SecretRule rule;
+  rule.name = "GITHUB_TOKEN";
+  rule.hosts = {"git.example"};
+  proto::SecretsConfig config;
+  config.rules = {rule};
+  config.values = {{"GITHUB_TOKEN", std::string(kValue)}};
+  const auto secrets = std::make_shared<secret::Secrets>(config);
+  settings_.filters.push_back(std::make_shared<guard::SecretSource>(
+      secrets, guard::SecretSource::Watcher{[](const guard::SecretNotice&) { return true; },
+                                            [](const guard::SecretNotice&) {}}));
+  settings_.policy.inspect = policy::inspected_for({secrets->all()[0].binding});
+  allow_host("git.example");
+  const Program& server =
+      serve({"python3", "-u", "-c", kGitServer, kGit, directory() + "/git.example.pem",
+             directory() + "/srv", std::string(kValue)},
+            {ip(kGit), 443});
+  start();
+  const std::string placeholder = secrets->all()[0].placeholder;
+  const auto worked = sh("token=" + placeholder + R"(
+    git clone -q "https://x-access-token:$token@git.example/repo.git" "$0/clone"; cd "$0/clone"
+    git config user.name t; git config user.email t@t; echo two >a; git commit -qam two; git push -q
+    git config credential.helper store; git remote set-url origin https://git.example/repo.git
+    printf 'protocol=https\nhost=git.example\nusername=x-access-token\npassword=%s\n' "$token" | git credential approve
+    echo three >a; git commit -qam three; git push -q; git ls-remote origin main)");
+  EXPECT_EQ(worked.code, 0) << worked.out << worked.err;
+  EXPECT_THAT(worked.out, HasSubstr("refs/heads/main"));
+  prepare("test \"$(git -C srv/repo.git log --oneline | wc -l)\" = 3");
+  const std::string seen = server.exit().out;
+  EXPECT_THAT(seen, HasSubstr("x-access-token:" + std::string(kValue)));
+  EXPECT_THAT(seen, Not(HasSubstr(placeholder)));
 }
 
 // Makes a package; then $1 is its repository's folder, $2 what its list calls it, and the list goes
