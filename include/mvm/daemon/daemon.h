@@ -32,7 +32,7 @@ struct DaemonOptions {
   std::string version;
   // How far this host lets sandbox processes be set apart.
   jail::Isolation isolation = jail::Isolation::None;
-  jail::Cgroups cgroups{};
+  jail::Cgroups cgroups;
   // It ends by itself when nothing was asked for so long and no sandbox runs. Zero: never.
   std::chrono::milliseconds idle{600'000};
   // What a sandbox process may take on top of the time it was given, before it is killed.
@@ -41,7 +41,7 @@ struct DaemonOptions {
   // the host, and two at least.
   size_t starts_at_once = 0;
   // Where `GET /metrics` is answered, besides the socket: "127.0.0.1:9464". Empty: nowhere.
-  std::string metrics_listen{};
+  std::string metrics_listen;
   AuditSettings audit{};
   obs::Log log{};  // NOLINT(readability-redundant-member-init): its constructor is explicit
   // Throws when this host cannot run a guest, saying why and what to do. Asked before the first
