@@ -64,9 +64,10 @@ void Records::seal_former() {
     while (rows.step()) former.emplace_back(rows.text(0), rows.text(1));
     auto update =
         database_.prepare("UPDATE sandboxes SET spec = ?2, environment = ?3 WHERE id = ?1");
-    for (const auto& [id, text] : former) {
+    for (const auto& row : former) {
+      const std::string& id = row.first;
       const auto spec = while_doing("reading the record of sandbox " + id,
-                                    [&] { return api::decode_spec(text); });
+                                    [&] { return api::decode_spec(row.second); });
       update.bind(1, id)
           .bind(2, shown_spec(spec))
           .bind(3, ByteView(seal_.seal(id, spec.env)))
