@@ -1,6 +1,7 @@
 #include "links.h"
 
 #include <cstring>
+#include <string_view>
 
 #include <fcntl.h>
 #include <linux/if.h>
@@ -109,7 +110,7 @@ void use_table_for_mark(nl_sock* socket, int family) {
 sys::Fd make_tap() {
   sys::Fd tap = sys::open_file("/dev/net/tun", O_RDWR | O_NONBLOCK);
   ifreq request{};
-  std::strcpy(request.ifr_name, kTapName);
+  std::string_view(kTapName).copy(request.ifr_name, sizeof request.ifr_name - 1);
   request.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR;
   sys::check(::ioctl(tap.get(), TUNSETIFF, &request), "making the guest's TAP");
   int header = kVnetHeader;

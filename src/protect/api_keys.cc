@@ -84,7 +84,7 @@ using Rows = std::array<std::vector<const KeyForm*>, 128>;
 
 // By first character; those that end in a dot apart, since the run that triggers follows them.
 const Rows& rows(bool dotted) {
-  static const auto* const kRows = [] {
+  static const auto* const made = [] {
     auto* out = new std::array<Rows, 2>;
     for (const KeyForm& form : key_forms()) {
       const bool dot = form.prefix.back() == '.';
@@ -92,7 +92,7 @@ const Rows& rows(bool dotted) {
     }
     return out;
   }();
-  return kRows->at(dotted ? 1 : 0);
+  return made->at(dotted ? 1 : 0);
 }
 
 Found match_dotted(const Window& window, const Token& token) {

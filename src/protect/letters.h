@@ -23,10 +23,10 @@ inline constexpr auto kKinds = [] {
   for (int c = 'A'; c <= 'Z'; ++c) out[static_cast<size_t>(c)] = kUpper | kLocal;
   for (int c = 'a'; c <= 'z'; ++c) out[static_cast<size_t>(c)] = kLower | kLocal;
   for (const char c : {'a', 'b', 'c', 'd', 'e', 'f', 'A', 'B', 'C', 'D', 'E', 'F'})
-    out[static_cast<size_t>(c)] |= kHexLetter;
-  for (const char c : {'.', '_', '%', '+', '-', '\''}) out[static_cast<size_t>(c)] |= kLocal;
-  for (const char c : {'_', '-'}) out[static_cast<size_t>(c)] |= kWordMark;
-  for (const char c : {'+', '/', '='}) out[static_cast<size_t>(c)] |= kBase64;
+    out[static_cast<uint8_t>(c)] |= kHexLetter;
+  for (const char c : {'.', '_', '%', '+', '-', '\''}) out[static_cast<uint8_t>(c)] |= kLocal;
+  for (const char c : {'_', '-'}) out[static_cast<uint8_t>(c)] |= kWordMark;
+  for (const char c : {'+', '/', '='}) out[static_cast<uint8_t>(c)] |= kBase64;
   for (size_t c = 128; c < 256; ++c) out[c] = kHigh;
   return out;
 }();

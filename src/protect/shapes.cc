@@ -52,7 +52,7 @@ uint64_t key_of(std::string_view form, Table& table) {
 }
 
 const Table& table() {
-  static const Table* const kTable = [] {
+  static const Table* const made = [] {
     auto* out = new Table;  // lives as long as the process
     for (const auto rows :
          {bank_shapes(), us_uk_shapes(), european_shapes(), world_shapes(), phone_shapes()}) {
@@ -67,7 +67,7 @@ const Table& table() {
     }
     return out;
   }();
-  return *kTable;
+  return *made;
 }
 
 const Entry* find(uint64_t key) {

@@ -19,8 +19,8 @@ Vectors best() {
 
 bool find_triggers_with(Vectors vectors, const char* data, size_t blocks, char before,
                         uint64_t* out) noexcept {
-  static const Vectors kBest = best();
-  if (vectors > kBest) return false;
+  static const Vectors most = best();
+  if (vectors > most) return false;
   switch (vectors) {
     case Vectors::Avx512:
       find_avx512(data, blocks, before, out);

@@ -1,6 +1,6 @@
 #include "mvm/proto/sandbox_config.h"
 
-#include <cstring>
+#include <algorithm>
 
 #include "mvm/proto/cbor.h"
 #include "mvm/proto/frame.h"
@@ -31,7 +31,7 @@ template <size_t Size>
 static void read_bytes(CborReader& in, std::array<std::byte, Size>& into) {
   const std::string_view bytes = in.string(Size);
   if (bytes.size() != Size) return in.fail();
-  std::memcpy(into.data(), bytes.data(), Size);
+  std::ranges::copy(as_bytes(bytes), into.begin());
 }
 
 static AuditConfig decode_audit(CborReader& in) {

@@ -63,8 +63,8 @@ class Xattrs {
 
   bool empty() const { return !list_; }
   const List& list() const {
-    static const List kNone;
-    return list_ ? *list_ : kNone;
+    static const List none;
+    return list_ ? *list_ : none;
   }
 
  private:
