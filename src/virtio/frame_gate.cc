@@ -205,7 +205,8 @@ std::optional<FrameFault> judge_frame(const FrameOwner& owner, Features negotiat
   std::optional<FrameFault> fault;
   switch (type) {
     case kTypeArp:
-      if ((fault = judge_arp(owner, packet))) return fault;
+      fault = judge_arp(owner, packet);
+      if (fault) return fault;
       if (header.flags != 0 || header.gso_type != kGsoNone) return FrameFault::Offload;
       header = {};
       return std::nullopt;
