@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <span>
 #include <string>
-#include <vector>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -22,35 +21,16 @@
 #include "mvm/sys/fd.h"
 #include "mvm/sys/io.h"
 
+#include "bulk.h"
+
 namespace mvm {
 
-static constexpr size_t kBuffer = 128 << 10;
+using Stream = Bulk<128 << 10>;
 
 struct Order {
   uint64_t up;
   uint64_t bytes;
 };
-
-static std::span<std::byte> buffer() {
-  static std::vector<std::byte> bytes(kBuffer, std::byte{0x5a});
-  return bytes;
-}
-
-static void send_all(int fd, uint64_t bytes) {
-  while (bytes > 0) {
-    const auto piece = buffer().first(std::min<uint64_t>(bytes, kBuffer));
-    sys::write_all(fd, piece);
-    bytes -= piece.size();
-  }
-}
-
-static void receive_all(int fd, uint64_t bytes) {
-  while (bytes > 0) {
-    const auto got = sys::read_some(fd, buffer().first(std::min<uint64_t>(bytes, kBuffer)));
-    if (!got || *got == 0) throw Error(Kind::Unavailable, "the stream ended early");
-    bytes -= *got;
-  }
-}
 
 static sockaddr_in address_of(const std::string& address, uint64_t port) {
   sockaddr_in out{};
@@ -68,8 +48,8 @@ static sys::Fd tcp_socket() {
 static void answer(int fd) {
   Order order{};
   if (!sys::read_exact(fd, std::as_writable_bytes(std::span(&order, 1)))) return;
-  if (order.up != 0) receive_all(fd, order.bytes);
-  send_all(fd, order.up != 0 ? 1 : order.bytes);
+  if (order.up != 0) Stream::receive(fd, order.bytes);
+  Stream::send(fd, order.up != 0 ? 1 : order.bytes);
 }
 
 static int serve(const sockaddr_in& address) {
@@ -97,8 +77,8 @@ static double measure(const sockaddr_in& address, Order order) {
              "connecting");
   const auto start = std::chrono::steady_clock::now();
   sys::write_all(fd.get(), std::as_bytes(std::span(&order, 1)));
-  if (order.up != 0) send_all(fd.get(), order.bytes);
-  receive_all(fd.get(), order.up != 0 ? 1 : order.bytes);
+  if (order.up != 0) Stream::send(fd.get(), order.bytes);
+  Stream::receive(fd.get(), order.up != 0 ? 1 : order.bytes);
   const auto end = std::chrono::steady_clock::now();
   return std::chrono::duration<double, std::milli>(end - start).count();
 }

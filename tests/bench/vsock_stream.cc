@@ -15,7 +15,6 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include <linux/vm_sockets.h>
 #include <sys/socket.h>
@@ -27,10 +26,12 @@
 #include "mvm/sys/io.h"
 #include "mvm/sys/socket.h"
 
+#include "bulk.h"
+
 namespace mvm {
 
 static constexpr uint32_t kPort = 7000;
-static constexpr size_t kBuffer = 64 << 10;
+using Stream = Bulk<64 << 10>;
 static constexpr size_t kEcho = 64;
 static constexpr std::chrono::seconds kConnectTime{60};
 
@@ -40,27 +41,6 @@ struct Order {
   uint64_t bytes;
 };
 
-static std::span<std::byte> buffer() {
-  static std::vector<std::byte> bytes(kBuffer, std::byte{0x5a});
-  return bytes;
-}
-
-static void send_all(int fd, uint64_t bytes) {
-  while (bytes > 0) {
-    const auto piece = buffer().first(std::min<uint64_t>(bytes, kBuffer));
-    sys::write_all(fd, piece);
-    bytes -= piece.size();
-  }
-}
-
-static void receive_all(int fd, uint64_t bytes) {
-  while (bytes > 0) {
-    const auto got = sys::read_some(fd, buffer().first(std::min<uint64_t>(bytes, kBuffer)));
-    if (!got || *got == 0) throw Error(Kind::Unavailable, "the stream ended early");
-    bytes -= *got;
-  }
-}
-
 // ---- in the guest -------------------------------------------------------------------------------
 
 static void answer(int fd) {
@@ -68,12 +48,12 @@ static void answer(int fd) {
   if (!sys::read_exact(fd, std::as_writable_bytes(std::span(&order, 1)))) return;
   switch (order.mode) {
     case Mode::ToGuest:
-      receive_all(fd, order.bytes);
-      return send_all(fd, 1);
+      Stream::receive(fd, order.bytes);
+      return Stream::send(fd, 1);
     case Mode::ToHost:
-      return send_all(fd, order.bytes);
+      return Stream::send(fd, order.bytes);
     case Mode::RoundTrips: {
-      const auto message = buffer().first(kEcho);
+      const auto message = Stream::buffer().first(kEcho);
       while (sys::read_exact(fd, message)) sys::write_all(fd, message);
       return;
     }
@@ -149,16 +129,16 @@ static double measure(const std::string& address, Order order) {
   sys::write_all(fd.get(), std::as_bytes(std::span(&order, 1)));
   switch (order.mode) {
     case Mode::ToGuest:
-      send_all(fd.get(), order.bytes);
-      receive_all(fd.get(), 1);
+      Stream::send(fd.get(), order.bytes);
+      Stream::receive(fd.get(), 1);
       break;
     case Mode::ToHost:
-      receive_all(fd.get(), order.bytes);
+      Stream::receive(fd.get(), order.bytes);
       break;
     case Mode::RoundTrips:
       for (uint64_t done = 0; done < order.bytes; done += kEcho) {
-        send_all(fd.get(), kEcho);
-        receive_all(fd.get(), kEcho);
+        Stream::send(fd.get(), kEcho);
+        Stream::receive(fd.get(), kEcho);
       }
       break;
   }
