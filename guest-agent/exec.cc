@@ -295,7 +295,8 @@ void Exec::signal(int number) {
 
 void Exec::ask_to_end(int signal) {
   if (!leads()) return;
-  ::kill(pid_, signal);
+  // TERM every process is sent by itself; to some programs a second one means to drop everything.
+  if (signal != SIGTERM) ::kill(pid_, signal);
   if (request_.tty) ::kill(pid_, SIGHUP);
   ::kill(pid_, SIGCONT);  // a stopped process does not act on it
 }

@@ -71,8 +71,8 @@ class Exec final : public Stream {
   // Processes have ended: is our tree empty?
   void on_reaped();
 
-  // The machine is about to end: so is to be the command's first process, by this signal. A shell
-  // on a terminal, which takes no notice of TERM, is hung up.
+  // The machine is about to end: so is to be the command's first process, by this signal where it
+  // is another than TERM. A shell on a terminal, which takes no notice of that, is hung up.
   void ask_to_end(int signal);
   bool leads() const { return pid_ > 0 && !status_; }  // that process is there
 
