@@ -218,6 +218,7 @@ TEST_F(Registry, APullThatWasKilledIsDoneAgainFromWhatIsWhole) {
     }
     ::_exit(0);
   }
+  constexpr int kPatience = 60'000;  // ms
   std::atomic<bool> killed = false;
   const FakeRegistry registry([&](const FakeRegistry::Request& request) -> std::string {
     if (killed || request.path().find(half) == std::string::npos) return answer(request);
@@ -227,7 +228,8 @@ TEST_F(Registry, APullThatWasKilledIsDoneAgainFromWhatIsWhole) {
     }
     // The rest of it is asked for: a part is on the disk. The other layer has its time to be whole.
     const store::Blobs blobs(paths_);
-    while (!blobs.find(oci::Digest::parse(whole))) ::usleep(1'000);
+    for (int turn = 0; turn < kPatience && !blobs.find(oci::Digest::parse(whole)); ++turn)
+      ::usleep(1'000);
     ::kill(child, SIGKILL);
     int status = 0;
     ::waitpid(child, &status, 0);
@@ -235,7 +237,8 @@ TEST_F(Registry, APullThatWasKilledIsDoneAgainFromWhatIsWhole) {
     return "";
   });
   sys::write_all(tell.get(), as_bytes(registry.host()));
-  while (!killed) ::usleep(1'000);
+  for (int turn = 0; turn < 2 * kPatience && !killed; ++turn) ::usleep(1'000);
+  ASSERT_TRUE(killed);
   EXPECT_TRUE(sys::exists(paths_.blobs_dir() + "/.part-" + half.substr(7)));
   EXPECT_FALSE(store::Images(paths_).find("pulled"));
   EXPECT_EQ(file_in(pull(registry)), std::string(300'000, 'x'));
