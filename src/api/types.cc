@@ -295,6 +295,7 @@ void describe(Io& io, T& value) {
     io("runtime_dir", value.runtime_dir);
     io("data_dir", value.data_dir);
     io("sandboxes_live", value.sandboxes_live);
+    io("spare_pid", value.spare_pid);
     io("last_repair", value.last_repair);
   } else if constexpr (std::is_same_v<Plain, Repair>) {
     io.required("at", value.at);

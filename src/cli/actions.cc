@@ -151,7 +151,8 @@ int daemon_status(Context& context, const Arguments& arguments) {
   }
   std::string text = "running: version " + printable(version.version, 40) + ", pid " +
                      std::to_string(version.pid) + ", since " + printable(version.started_at, 40) +
-                     ", " + std::to_string(version.sandboxes_live) + " sandboxes\n";
+                     ", " + std::to_string(version.sandboxes_live) + " sandboxes" +
+                     (version.spare_pid != 0 ? " and a spare\n" : "\n");
   if (version.last_repair) {
     text += "last repair: " + printable(version.last_repair->at, 40) + "\n";
     for (const std::string& action : version.last_repair->actions)

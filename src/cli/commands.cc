@@ -416,7 +416,10 @@ constexpr std::array kCommands = {
             kItself,
             "Serve in the foreground",
             "The other commands start the daemon when they need it; this runs it under a service "
-            "manager or to watch it. Sandboxes go on when it ends, and it finds them again.",
+            "manager or to watch it. Sandboxes go on when it ends, and it finds them again.\n\n"
+            "After a start it keeps the processes of one more sandbox ready, which nobody has "
+            "asked for yet and the next one is made of. MVM_DAEMON_SPARE says how long (2m; 0: "
+            "none), MVM_DAEMON_IDLE when it ends for want of work (10m; 0: never).",
             {},
             kDaemonOptions,
             "",

@@ -47,6 +47,7 @@ Daemon::Impl::~Impl() {
   server_.reset();  // waits for requests under way, which the stop has woken
   for (Aside& aside : asides_) aside.thread.join();
   supervisor_.reset();
+  end_spare(take_spare());
 }
 
 void Daemon::Impl::run() {

@@ -94,6 +94,7 @@ void Daemon::Impl::conclude(const EntryPtr& entry, const std::string& without_re
     forget(entry, ended);
     audit_->note(audit::SandboxRemoved{audit::LogId(before.id), audit::Name(before.name())});
     discard(before.id);
+    spare_later(before);
   } else {
     transition(entry, ended);
     expire_later(snapshot(entry));

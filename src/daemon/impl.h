@@ -142,11 +142,19 @@ class Daemon::Impl final : public api::Service {
 
   // Steps of an operation.
   Record new_record(const api::SandboxSpec& spec, store::Image& image, image::KernelBundle& kernel);
+  Launch launching() const;
   void keep_values(const EntryPtr& entry, const proto::SecretValues& values);
-  void launch(const EntryPtr& entry, const store::Image& image, const image::KernelBundle& kernel);
+  void launch(const EntryPtr& entry, const store::Image& image, const image::KernelBundle& kernel,
+              std::unique_ptr<Spare> spare);
   StartQueue::Turn await_turn(const EntryPtr& entry);
   void launch_queued(const EntryPtr& entry, const store::Image& image,
-                     const image::KernelBundle& kernel);
+                     const image::KernelBundle& kernel, std::unique_ptr<Spare> spare);
+  // The spare (spare.cc).
+  std::unique_ptr<Spare> take_spare();
+  void give_back(std::unique_ptr<Spare> spare);
+  void spare_later(const Record& like);
+  void make_spare(const Record& like) noexcept;
+  void end_spare(std::unique_ptr<Spare> spare) noexcept;
   void undo_creation(const EntryPtr& entry) noexcept;
   void undo_queueing(const EntryPtr& entry) noexcept;
   void await_ready(const EntryPtr& entry, milliseconds limit);
@@ -194,6 +202,8 @@ class Daemon::Impl final : public api::Service {
   // The last ephemeral sandboxes that ended: gone, but for who asks by id how they ended.
   std::deque<Record> departed_;
   std::vector<std::string> repairs_;  // while the daemon starts
+  std::unique_ptr<Spare> spare_;      // guarded by mutex_
+  std::atomic<bool> spare_is_due_ = false;
   StartQueue starts_{starts_at_once(), stopping_.get()};
   size_t starts_at_once() const;
   struct Aside {

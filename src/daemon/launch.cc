@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -259,6 +260,8 @@ void complete_spec(api::SandboxSpec& spec, const store::Image& image) {
   if (spec.user.size() > 255) invalid("sandbox.user: is too long");
 }
 
+std::string new_sandbox_id() { return crypto::random_id("sb-"); }
+
 std::string random_name() {
   static constexpr std::array<std::string_view, 32> kAdjectives{
       "amber",  "brave", "brisk", "calm",   "clever", "copper", "crisp", "eager",
@@ -281,22 +284,15 @@ std::string random_name() {
 // ---- start
 // ----------------------------------------------------------------------------------------
 
-HeldSandbox::~HeldSandbox() {
-  if (!child_) return;
-  child_.signal(SIGKILL);
-  child_.wait();
-}
-
 void HeldSandbox::release() {
-  std::vector<int> passed;
-  for (const sys::Fd& fd : fds_) passed.push_back(fd.get());
   ScopeExit forget([this] {
     crypto::wipe(config_);
     crypto::wipe(secrets_);
   });
-  sys::send_message(channel_.get(), config_, passed);
-  if (!secrets_.empty()) sys::send_message(channel_.get(), secrets_);
-  channel_.reset();
+  if (base_) process_.send(base_->machine.encode(), base_->fds);
+  process_.send(config_, fds_);
+  if (!secrets_.empty()) process_.send(secrets_);
+  base_.reset();
   fds_.clear();
 }
 
@@ -308,10 +304,8 @@ static proto::SandboxConfig config_of(const Record& record, const store::Image& 
   config.name = spec.name;
   config.hostname = spec.hostname;
   config.cpus = spec.cpus;
-  config.memory = spec.memory;
   config.disk_bandwidth = spec.disk_bandwidth;
   config.disk_iops = spec.disk_iops;
-  config.huge_pages = spec.huge_pages;
   config.watchdog_ms = spec.watchdog_ms;
   // A kernel that loads modules has its virtio console among them, too late for early output.
   config.kernel_console = kernel.modules.empty() ? "hvc0" : "ttyS0";
@@ -376,13 +370,81 @@ sys::Fd monitor_program(const DaemonOptions& options) {
   return sys::open_file(options.sandbox_executable, O_RDONLY);
 }
 
+SandboxProcess::SandboxProcess(const Launch& launch, const std::string& id,
+                               const api::SandboxSpec& spec) {
+  auto [ours, theirs] = sys::socket_pair(sys::SocketType::SeqPacket);
+  const sys::Fd nothing = sys::open_file("/dev/null", O_RDWR);
+  sys::SpawnOptions options;
+  options.argv = {launch.executable, "sandbox",
+                  std::string(jail::isolation_name(launch.isolation))};
+  options.env = child_environment();
+  options.fds = {
+      {nothing.get(), 0}, {nothing.get(), 1}, {STDERR_FILENO, 2}, {theirs.get(), proto::kConfigFd}};
+  options.new_session = true;  // it outlives us
+  options.directory = "/";
+  // It makes connections for nobody but the guest's vsock, and its egress proxy needs the host's
+  // network: that one is shared.
+  jail::set_apart(options, launch.isolation, jail::Network::Shared);
+  const sys::Fd group = launch.cgroups.make(id, cgroup_limits(spec));
+  options.cgroup = group.get();
+  child_ = sys::spawn(options);
+  channel_ = std::move(ours);
+}
+
+SandboxProcess& SandboxProcess::operator=(SandboxProcess&& other) noexcept {
+  end();
+  child_ = std::move(other.child_);
+  channel_ = std::move(other.channel_);
+  return *this;
+}
+
+SandboxProcess::~SandboxProcess() { end(); }
+
+void SandboxProcess::end() noexcept {
+  if (!child_) return;
+  child_.signal(SIGKILL);
+  child_.wait();
+}
+
+void SandboxProcess::send(ByteView message, std::span<const sys::Fd> fds) const {
+  std::vector<int> passed;
+  for (const sys::Fd& fd : fds) passed.push_back(fd.get());
+  sys::send_message(channel_.get(), message, passed);
+}
+
+Base::Base(const Launch& launch, const api::SandboxSpec& spec, const image::KernelBundle& kernel)
+    : machine{.memory = spec.memory, .huge_pages = spec.huge_pages, .spare = false} {
+  const std::string initramfs = image::ensure_initramfs(launch.paths, launch.agent, kernel);
+  fds.push_back(launch.monitor.duplicate());
+  fds.push_back(sys::open_file(kernel.image, O_RDONLY));
+  fds.push_back(sys::open_own_file(initramfs, O_RDONLY));
+  MVM_ASSERT(fds.size() == static_cast<size_t>(proto::BaseFd::Count));
+  for (const sys::Fd& fd : fds) stamps.push_back(sys::stamp_of(fd.get()));
+}
+
+bool Base::same_as(const Base& other) const {
+  return machine.memory == other.machine.memory && machine.huge_pages == other.machine.huge_pages &&
+         stamps == other.stamps;
+}
+
+Spare::Spare(const Launch& launch, const api::SandboxSpec& like, const image::KernelBundle& kernel)
+    : id(new_sandbox_id()), base(launch, like, kernel), process(launch, id, like) {
+  base.machine.spare = true;
+  process.send(base.machine.encode(), base.fds);
+}
+
+bool Spare::fits(const Base& wanted) const {
+  pollfd ended{process.child().pidfd(), POLLIN, 0};
+  return ::poll(&ended, 1, 0) == 0 && base.same_as(wanted);
+}
+
 HeldSandbox hold_sandbox(const Launch& launch, const Record& record,
                          const proto::SecretValues& values, const store::Image& image,
-                         const image::KernelBundle& kernel) {
+                         const image::KernelBundle& kernel, std::unique_ptr<Spare> spare) {
   const store::Paths& paths = launch.paths;
   const std::string& id = record.id;
   const std::string& name = record.name();
-  const std::string initramfs = image::ensure_initramfs(paths, launch.agent, kernel);
+  Base base(launch, record.spec, kernel);
   paths.make_sandbox_data(id);
   sys::remove_file(paths.exit_file(id));
   if (!sys::exists(paths.overlay_image(id))) {
@@ -405,8 +467,6 @@ HeldSandbox hold_sandbox(const Launch& launch, const Record& record,
   open_directory(paths.sandbox_runtime(name));
   open_directory(paths.sandbox_data(id));
   open(paths.console_log(id), O_RDWR | O_CREAT);
-  held.fds_.push_back(sys::open_file(kernel.image, O_RDONLY));
-  open(initramfs, O_RDONLY);
   open(image.root, O_RDONLY);
   open(paths.overlay_image(id), O_RDWR);
   audit::Session audit = launch.audit.open(id);
@@ -421,29 +481,19 @@ HeldSandbox hold_sandbox(const Launch& launch, const Record& record,
   }
   held.fds_.push_back(std::move(audit.directory));
   held.fds_.push_back(std::move(audit.file));
-  held.fds_.push_back(launch.monitor.duplicate());
   MVM_ASSERT(held.fds_.size() == static_cast<size_t>(proto::SandboxFd::Count));
   held.config_ = config.encode();
   crypto::wipe(config.audit.key);
   MVM_ASSERT(held.config_.size() <= proto::kMaxConfigMessage);  // its parts are bounded
 
-  auto [ours, theirs] = sys::socket_pair(sys::SocketType::SeqPacket);
-  const sys::Fd nothing = sys::open_file("/dev/null", O_RDWR);
-  sys::SpawnOptions options;
-  options.argv = {launch.executable, "sandbox",
-                  std::string(jail::isolation_name(launch.isolation))};
-  options.env = child_environment();
-  options.fds = {
-      {nothing.get(), 0}, {nothing.get(), 1}, {STDERR_FILENO, 2}, {theirs.get(), proto::kConfigFd}};
-  options.new_session = true;  // it outlives us
-  options.directory = "/";
-  // It makes connections for nobody but the guest's vsock, and its egress proxy needs the host's
-  // network: that one is shared.
-  jail::set_apart(options, launch.isolation, jail::Network::Shared);
-  const sys::Fd group = launch.cgroups.make(id, cgroup_limits(record.spec));
-  options.cgroup = group.get();
-  held.child_ = sys::spawn(options);
-  held.channel_ = std::move(ours);
+  if (spare && spare->fits(base)) {
+    launch.cgroups.make(id, cgroup_limits(record.spec));  // those of what it was made like
+    held.process_ = std::move(spare->process);
+  } else {
+    spare.reset();  // its cgroup is the sandbox's
+    held.process_ = SandboxProcess(launch, id, record.spec);
+    held.base_ = std::move(base);
+  }
   return held;
 }
 

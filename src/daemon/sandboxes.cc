@@ -17,6 +17,8 @@ api::Version Daemon::Impl::version() {
   for (const EntryPtr& entry : entries())
     version.sandboxes_live += api::is_live(snapshot(entry).state) ? 1 : 0;
   version.last_repair = records_->last_repair();
+  const std::lock_guard lock(mutex_);
+  if (spare_) version.spare_pid = spare_->process.child().pid();
   return version;
 }
 
@@ -91,9 +93,14 @@ api::Sandbox Daemon::Impl::create(const api::SandboxSpec& spec) {
   store::Image image;
   image::KernelBundle kernel;
   EntryPtr entry;
+  std::unique_ptr<Spare> spare = take_spare();
+  // A request that comes to nothing costs no spare.
+  const ScopeExit keep_spare([&] { give_back(std::move(spare)); });
   for (int tries = 1; !entry; ++tries) {
     try {
-      entry = insert(new_record(spec, image, kernel));
+      Record record = new_record(spec, image, kernel);
+      if (spare) record.id = spare->id;
+      entry = insert(std::move(record));
     } catch (const Error& error) {
       // Only a name that we chose is ours to choose again.
       if (error.kind() != Kind::Conflict || !spec.name.empty() || tries == kNameTries) throw;
@@ -106,7 +113,7 @@ api::Sandbox Daemon::Impl::create(const api::SandboxSpec& spec) {
                                        audit::Name(record.spec.image),
                                        audit::DigestText(record.image_digest)});
   StartQueue::Turn turn = await_turn(entry);
-  launch_queued(entry, image, kernel);
+  launch_queued(entry, image, kernel, std::move(spare));
   undo.release();
   return finish_start(entry, std::move(turn), spec.wait, spec.boot_timeout_ms);
 }
@@ -133,7 +140,7 @@ api::Sandbox Daemon::Impl::start(const std::string& name, const api::StartReques
   }
   ScopeExit undo([&] { undo_queueing(entry); });
   StartQueue::Turn turn = await_turn(entry);
-  launch_queued(entry, image, kernel);
+  launch_queued(entry, image, kernel, nullptr);
   undo.release();
   return finish_start(entry, std::move(turn), request.wait, request.boot_timeout_ms);
 }

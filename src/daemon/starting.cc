@@ -17,7 +17,7 @@ Record Daemon::Impl::new_record(const api::SandboxSpec& spec, store::Image& imag
       spec.kernel.empty() ? std::nullopt : std::optional<std::string_view>(spec.kernel));
   if (record.spec.name.empty()) record.spec.name = random_name();
   complete_spec(record.spec, image);
-  record.id = crypto::random_id("sb-");
+  record.id = new_sandbox_id();
   record.image_digest = image.digest;
   record.kernel = kernel.name;
   record.created_at = rfc3339_now();
@@ -40,12 +40,12 @@ StartQueue::Turn Daemon::Impl::await_turn(const EntryPtr& entry) {
 }
 
 void Daemon::Impl::launch_queued(const EntryPtr& entry, const store::Image& image,
-                                 const image::KernelBundle& kernel) {
+                                 const image::KernelBundle& kernel, std::unique_ptr<Spare> spare) {
   const std::lock_guard operation(entry->operation);
   if (usable(entry).state != SandboxState::Queued)
     throw Error(Kind::Conflict,
                 "sandbox " + usable(entry).name() + " was stopped while it waited to start");
-  launch(entry, image, kernel);
+  launch(entry, image, kernel, std::move(spare));
 }
 
 // Nothing ran, so nothing is kept. (After the launch the console output may be wanted.)
@@ -96,9 +96,19 @@ void Daemon::Impl::keep_values(const EntryPtr& entry, const proto::SecretValues&
   entry->secret_values = values;
 }
 
+Launch Daemon::Impl::launching() const {
+  return {options_.paths,
+          options_.sandbox_executable,
+          options_.isolation,
+          options_.cgroups,
+          agent_,
+          *audit_,
+          monitor_};
+}
+
 // The caller holds the entry's operation lock.
 void Daemon::Impl::launch(const EntryPtr& entry, const store::Image& image,
-                          const image::KernelBundle& kernel) {
+                          const image::KernelBundle& kernel, std::unique_ptr<Spare> spare) {
   Record record = snapshot(entry);
   if (record.environment_lost)
     throw api::ApiError(Kind::Invalid,
@@ -109,13 +119,7 @@ void Daemon::Impl::launch(const EntryPtr& entry, const store::Image& image,
   // Before anything is started: what is taken is taken.
   const std::vector<sys::Fd> listeners = while_doing("starting sandbox " + record.name(),
                                                      [&] { return listen_on(record.spec.ports); });
-  const Launch parts{options_.paths,
-                     options_.sandbox_executable,
-                     options_.isolation,
-                     options_.cgroups,
-                     agent_,
-                     *audit_,
-                     monitor_};
+  const Launch parts = launching();
   proto::SecretValues values;
   const ScopeExit forget_values([&] { proto::wipe(values); });
   {
@@ -123,7 +127,7 @@ void Daemon::Impl::launch(const EntryPtr& entry, const store::Image& image,
     values.swap(entry->secret_values);
   }
   HeldSandbox held = while_doing("starting sandbox " + record.name(), [&] {
-    return hold_sandbox(parts, record, values, image, kernel);
+    return hold_sandbox(parts, record, values, image, kernel, std::move(spare));
   });
   const pid_t pid = held.child().pid();
   const auto process_start = sys::process_start_time(pid);
@@ -181,6 +185,8 @@ void Daemon::Impl::await_ready(const EntryPtr& entry, milliseconds limit) {
       if (next.state == SandboxState::Starting) next.state = SandboxState::Running;
       if (api::is_live(next.state)) next.monitor_pid = monitor.value_or(0);
     });
+    // One that is soon gone has the machine to itself until then.
+    if (!record.spec.ephemeral) spare_later(record);
     return;
   } catch (const Error& error) {
     // A daemon that goes leaves the sandbox to its successor.

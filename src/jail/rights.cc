@@ -88,6 +88,8 @@ static void set_limits(const Limits& limits) {
   if (limits.processes) limit(RLIMIT_NPROC, *limits.processes, "nproc");
 }
 
+void limit_file_size(uint64_t bytes) { limit(RLIMIT_FSIZE, bytes, "fsize"); }
+
 void forbid_processes() { limit(RLIMIT_NPROC, 0, "nproc"); }
 
 void give_up_rights(const Rights& rights) {

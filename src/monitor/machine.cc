@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include <sys/epoll.h>
-#include <sys/mman.h>
 
 #include "mvm/base/error.h"
 #include "mvm/jail/seccomp.h"
@@ -12,7 +11,6 @@
 #include "mvm/kvm/boot.h"
 #include "mvm/kvm/cpuid.h"
 #include "mvm/kvm/layout.h"
-#include "mvm/kvm/loader.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
 
@@ -29,22 +27,12 @@ static sys::Fd take(MonitorFds& fds, MonitorFd which) {
   return std::move(fds.at(static_cast<size_t>(which)));
 }
 
-Machine::Machine(loop::Loop& loop, const proto::MonitorConfig& config, MonitorFds fds,
-                 Handlers handlers)
+Machine::Machine(loop::Loop& loop, Chassis& chassis, const proto::MonitorConfig& config,
+                 MonitorFds fds, Handlers handlers)
     : loop_(&loop),
       handlers_(std::move(handlers)),
-      kvm_(take(fds, MonitorFd::Kvm)),
-      memory_(memory::GuestMemory::create(config.memory, config.huge_pages
-                                                             ? memory::Backing::HugePages
-                                                             : memory::Backing::Anonymous)),
-      loading_(std::async(std::launch::async,
-                          [this, kernel = take(fds, MonitorFd::Kernel),
-                           initramfs = take(fds, MonitorFd::Initramfs)] {
-                            const auto loaded = kvm::load_kernel(memory_, kernel.get());
-                            return std::pair(
-                                loaded, kvm::load_initrd(memory_, initramfs.get(), loaded.end));
-                          })),
-      vm_(kvm_.create_vm()),
+      chassis_(&chassis),
+      vm_stats_fd_(chassis.vm().stats_fd()),
       log_(take(fds, MonitorFd::ConsoleLog)),
       console_sink_(log_, console_client_),
       console_(console_sink_),
@@ -53,10 +41,8 @@ Machine::Machine(loop::Loop& loop, const proto::MonitorConfig& config, MonitorFd
       streams_(loop, [this](HostStreams::Token stream,
                             uint32_t port) { handlers_.on_guest_connect(stream, port); }),
       vsock_({}, streams_),
-      balloon_(loop, memory_,
+      balloon_(loop, chassis.memory(),
                [this](const proto::MemoryUse& use) { handlers_.on_memory_use(use); }),
-      register_pages_(sys::Mapping::map(-1, 0, layout::kIoApicPins * virtio::mmio::kWindow,
-                                        PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS)),
       serial_interrupt_(sys::event_fd()),
       serial_([this](ByteView output) { console_sink_.write(output); },
               [this] { sys::signal_event(serial_interrupt_.get()); }),
@@ -65,13 +51,6 @@ Machine::Machine(loop::Loop& loop, const proto::MonitorConfig& config, MonitorFd
             return address % virtio::mmio::kWindow == virtio::mmio::kInterruptAck;
           },
           [this](uint64_t address, ByteView data) { write_mmio(address, data); }) {
-  vm_.create_irqchip();
-  vm_.set_memory(memory_);
-  // Where KVM cannot, the guest's reads of registers are exits. Right behind the memory: KVM waits
-  // for its readers after each change of the slots, and need not wait twice.
-  vm_.show_read_only(register_pages_.bytes(), GuestAddress{layout::kMmioStart});
-  vm_stats_fd_ = vm_.stats_fd();
-
   // The order is the guest's: the first disk is /dev/vda.
   const virtio::BlockLimits limits{.bytes_per_second = config.disk_bandwidth,
                                    .operations_per_second = config.disk_iops};
@@ -95,14 +74,15 @@ Machine::Machine(loop::Loop& loop, const proto::MonitorConfig& config, MonitorFd
     nic_.emplace(take(fds, MonitorFd::Tap), *config.nic);
     nic_->attach(add_device(nic_->device()));
   }
-  if (config.serial) vm_.add_irqfd(serial_interrupt_.get(), layout::kSerialGsi);
+  if (config.serial) chassis.vm().add_irqfd(serial_interrupt_.get(), layout::kSerialGsi);
 
   std::vector<kvm::MmioDevice> described;
   for (const auto& slot : slots_) described.push_back({slot->address().value, slot->gsi()});
+  const memory::GuestMemory& memory = chassis.memory();
   const uint64_t rsdp = kvm::write_acpi_tables(
-      memory_, {.cpus = config.cpus, .devices = described, .serial = config.serial});
-  const auto [kernel, initrd] = loading_.get();
-  make_vcpus(config, kvm::write_boot_data(memory_, kernel, initrd, config.cmdline, rsdp));
+      memory, {.cpus = config.cpus, .devices = described, .serial = config.serial});
+  const auto [kernel, initrd] = chassis.loaded();
+  make_vcpus(config, kvm::write_boot_data(memory, kernel, initrd, config.cmdline, rsdp));
 }
 
 // Registers whose writes can wait for the next exit (virtio/mmio.h): those that only prepare what a
@@ -124,16 +104,17 @@ DeviceSlot& Machine::add_device(virtio::Device& device) {
   if (gsi >= layout::kIoApicPins)
     throw Error(Kind::Exhausted, "the machine has no interrupt line left for another device");
   DeviceSlot& slot = *slots_.emplace_back(std::make_unique<DeviceSlot>(
-      memory_, device, address, gsi,
-      register_pages_.bytes().subspan(number * virtio::mmio::kWindow, virtio::mmio::kWindow),
+      chassis_->memory(), device, address, gsi,
+      chassis_->register_pages().subspan(number * virtio::mmio::kWindow, virtio::mmio::kWindow),
       &kept_writes_));
-  vm_.add_irqfd(slot.irq_fd(), gsi);
+  kvm::Vm& vm = chassis_->vm();
+  vm.add_irqfd(slot.irq_fd(), gsi);
   for (uint32_t queue = 0; queue < slot.kick_fds().size(); ++queue)
-    vm_.add_ioeventfd(slot.kick_fds()[queue].get(),
-                      GuestAddress{address.value + virtio::mmio::kQueueNotify}, queue);
+    vm.add_ioeventfd(slot.kick_fds()[queue].get(),
+                     GuestAddress{address.value + virtio::mmio::kQueueNotify}, queue);
   // Where KVM cannot, these writes are exits like the others.
   for (const auto& [first, end] : kQuietRegisters)
-    vm_.coalesce_writes(GuestAddress{address.value + first}, static_cast<uint32_t>(end - first));
+    vm.coalesce_writes(GuestAddress{address.value + first}, static_cast<uint32_t>(end - first));
   return slot;
 }
 
@@ -149,10 +130,12 @@ void Machine::serve_on_loop(DeviceSlot& slot) {
 }
 
 void Machine::make_vcpus(const proto::MonitorConfig& config, const kvm::Vcpu::Entry& entry) {
-  const auto supported = kvm_.supported_cpuid();
+  const kvm::Kvm& kvm = chassis_->kvm();
+  const auto supported = kvm.supported_cpuid();
   const auto msrs = kvm::boot_msrs();
   for (uint32_t index = 0; index < config.cpus; ++index) {
-    auto& thread = *vcpus_.emplace_back(std::make_unique<VcpuThread>(vm_.create_vcpu(index, kvm_)));
+    auto& thread =
+        *vcpus_.emplace_back(std::make_unique<VcpuThread>(chassis_->vm().create_vcpu(index, kvm)));
     // CPUID first: since Linux 6.13 it decides which MSRs exist.
     thread.vcpu.set_cpuid(
         kvm::guest_cpuid(supported, {.cpu = index, .cpus = config.cpus}, thread.vcpu.tsc_khz()));

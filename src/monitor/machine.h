@@ -9,7 +9,6 @@
 #include <array>
 #include <atomic>
 #include <functional>
-#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -19,15 +18,13 @@
 
 #include "mvm/jail/seccomp.h"
 #include "mvm/kvm/kvm.h"
-#include "mvm/kvm/loader.h"
 #include "mvm/kvm/serial.h"
 #include "mvm/loop/loop.h"
-#include "mvm/memory/guest_memory.h"
 #include "mvm/proto/monitor.h"
-#include "mvm/sys/mapping.h"
 #include "mvm/virtio/console.h"
 
 #include "balloon.h"
+#include "chassis.h"
 #include "console_client.h"
 #include "console_log.h"
 #include "device_slot.h"
@@ -53,9 +50,10 @@ class Machine {
     std::function<void(const proto::MemoryUse&)> on_memory_use;
   };
 
-  // Loads the kernel, describes the devices, makes the vCPUs. Throws Error saying what the host or
-  // an image lacks.
-  Machine(loop::Loop& loop, const proto::MonitorConfig& config, MonitorFds fds, Handlers handlers);
+  // Describes the devices, makes the vCPUs. `chassis` outlives it and is no other machine's. Throws
+  // Error saying what the host or an image lacks.
+  Machine(loop::Loop& loop, Chassis& chassis, const proto::MonitorConfig& config, MonitorFds fds,
+          Handlers handlers);
   // Starts the threads, each of which confines itself first. The machine then ends with the
   // process, never before.
   void start();
@@ -104,13 +102,8 @@ class Machine {
 
   loop::Loop* loop_;
   Handlers handlers_;
-  kvm::Kvm kvm_;
-  memory::GuestMemory memory_;
-  // Reading the kernel, and what KVM does to set up a VM, take milliseconds each and have nothing
-  // to do with one another: side by side.
-  std::future<std::pair<kvm::LoadedKernel, kvm::LoadedInitrd>> loading_;
-  kvm::Vm vm_;
-  int vm_stats_fd_ = -1;
+  Chassis* chassis_;
+  int vm_stats_fd_;
   ConsoleLog log_;
   HostEntropy entropy_;
   ConsoleSink console_sink_;
@@ -122,8 +115,6 @@ class Machine {
   MemoryBalloon balloon_;
   std::vector<std::unique_ptr<Disk>> disks_;
   std::optional<Nic> nic_;
-  // Their registers, which the guest sees itself.
-  sys::Mapping register_pages_;
   std::vector<std::unique_ptr<DeviceSlot>> slots_;
   DeviceSlot* console_slot_ = nullptr;
   std::vector<loop::Watch> watches_;

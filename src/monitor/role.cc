@@ -9,7 +9,6 @@
 #include "mvm/base/error.h"
 #include "mvm/jail/jail.h"
 #include "mvm/jail/seccomp.h"
-#include "mvm/proto/sandbox_config.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/socket.h"
 
@@ -19,8 +18,7 @@
 
 namespace mvm::monitor {
 
-// Guest memory is rounded up and its mapping has room for alignment.
-static constexpr uint64_t kMemorySlack = 8 << 20;
+// The console's log stays far below it.
 static constexpr uint64_t kSmallestFileLimit = 64 << 20;
 static constexpr size_t kFdCount = static_cast<size_t>(proto::MonitorFd::Count);
 
@@ -32,7 +30,8 @@ static proto::MonitorEvent ended(proto::EndCause cause, std::string detail) {
   return event;
 }
 
-static void run(sys::Fd socket, const proto::MonitorConfig& config, MonitorFds fds) {
+static void run(sys::Fd socket, Chassis& chassis, const proto::MonitorConfig& config,
+                MonitorFds fds) {
   loop::Loop loop;
   std::unique_ptr<Machine> machine;
   std::unique_ptr<ControlLink> control;
@@ -80,7 +79,7 @@ static void run(sys::Fd socket, const proto::MonitorConfig& config, MonitorFds f
 
   try {
     machine = std::make_unique<Machine>(
-        loop, config, std::move(fds),
+        loop, chassis, config, std::move(fds),
         Machine::Handlers{[&](HostStreams::Token stream, uint32_t port) {
                             proto::MonitorEvent event;
                             event.kind = proto::MonitorEventKind::GuestConnect;
@@ -133,34 +132,46 @@ static void use_small_stacks() {
   ::pthread_attr_destroy(&attributes);
 }
 
-static jail::Limits limits_of(const proto::MonitorConfig& config, const MonitorFds& fds) {
+static jail::Limits limits() {
   // A descriptor a stream, and what the machine itself takes: vCPUs, disks, eventfds.
   constexpr uint64_t kOwnFiles = 512;
   constexpr uint64_t kLocked = 8 << 20;
-  const uint64_t disk =
-      sys::file_size(fds.at(static_cast<size_t>(proto::MonitorFd::Overlay)).get());
   return {.files = virtio::Vsock::kMaxStreams + kOwnFiles,
-          // The guest's memory is a file too; the console log is far smaller than either.
-          .file_size = std::max({config.memory + kMemorySlack, disk, kSmallestFileLimit}),
+          .file_size = UINT64_MAX,  // it has no file yet; see below
           .locked = kLocked,
           .processes = std::nullopt};  // its threads are still to start; pids.max bounds them
 }
 
-// The first three stages of the jail, and what it is handed between them: nothing that comes from
-// an image or a guest is looked at before they are done.
-static void run_jailed(sys::Fd socket, jail::Isolation isolation) {
-  jail::leave_file_system(isolation, {});
-  auto message = sys::receive_message(socket.get(), proto::kMaxMonitorMessage);
+static sys::Message next_message(const sys::Fd& socket, size_t most) {
+  auto message = sys::receive_message(socket.get(), most);
   if (!message || message->data.empty())
     throw Error(Kind::Invalid, "mvm monitor is started by mvm sandbox");
-  const auto config = proto::MonitorConfig::decode(message->data);
-  const size_t expected = config && config->nic ? kFdCount : kFdCount - 1;
-  if (!config || message->fds.size() != expected)
+  return std::move(*message);
+}
+
+// The first three stages of the jail, and what it is handed: nothing that comes from an image or a
+// guest is looked at before they are done.
+static void run_jailed(sys::Fd socket, jail::Isolation isolation) {
+  jail::leave_file_system(isolation, {});
+  jail::give_up_rights({.limits = limits(), .writable = {}});
+
+  sys::Message first = next_message(socket, proto::kMaxBaseMessage);
+  const auto base = proto::MachineBase::decode(first.data);
+  BaseFds base_fds;
+  if (!base || first.fds.size() != base_fds.size())
+    throw Error(Kind::Invalid, "what the monitor's machine is built on does not decode");
+  std::ranges::move(first.fds, base_fds.begin());
+  Chassis chassis(*base, std::move(base_fds));
+
+  sys::Message second = next_message(socket, proto::kMaxMonitorMessage);
+  const auto config = proto::MonitorConfig::decode(second.data);
+  if (!config || second.fds.size() != (config->nic ? kFdCount : kFdCount - 1))
     throw Error(Kind::Invalid, "the monitor's configuration does not decode");
   MonitorFds fds;
-  for (size_t i = 0; i < expected; ++i) fds.at(i) = std::move(message->fds.at(i));
-  jail::give_up_rights({.limits = limits_of(*config, fds), .writable = {}});
-  run(std::move(socket), *config, std::move(fds));
+  std::ranges::move(second.fds, fds.begin());
+  const sys::Fd& disk = fds.at(static_cast<size_t>(proto::MonitorFd::Overlay));
+  jail::limit_file_size(std::max(sys::file_size(disk.get()), kSmallestFileLimit));
+  run(std::move(socket), chassis, *config, std::move(fds));
 }
 
 int run_monitor(jail::Isolation isolation) {

@@ -9,7 +9,6 @@ namespace mvm::proto {
 
 static constexpr size_t kMaxText = 4096;
 static constexpr size_t kMaxCounters = 256;
-static constexpr uint64_t kLeastMemory = uint64_t{1} << 20;
 
 static std::string_view as_string(std::span<const uint8_t> bytes) {
   return as_text(std::as_bytes(bytes));
@@ -63,8 +62,6 @@ Bytes MonitorConfig::encode() const {
   {
     MapWriter map(out);
     map.unsigned_integer("cpus", cpus);
-    map.unsigned_integer("memory", memory);
-    map.boolean("huge_pages", huge_pages);
     map.string("cmdline", cmdline);
     map.boolean("serial", serial);
     map.unsigned_integer("disk_bandwidth", disk_bandwidth);
@@ -80,10 +77,6 @@ std::optional<MonitorConfig> MonitorConfig::decode(ByteView data) {
   for (Fields field(in); field.next();) {
     if (field.is("cpus")) {
       config.cpus = static_cast<uint32_t>(in.unsigned_integer(UINT32_MAX));
-    } else if (field.is("memory")) {
-      config.memory = in.unsigned_integer();
-    } else if (field.is("huge_pages")) {
-      config.huge_pages = in.boolean();
     } else if (field.is("cmdline")) {
       config.cmdline = in.string(kMaxText);
     } else if (field.is("serial")) {
@@ -98,7 +91,7 @@ std::optional<MonitorConfig> MonitorConfig::decode(ByteView data) {
       field.skip();
     }
   }
-  if (!in || !in.at_end() || config.memory < kLeastMemory) return std::nullopt;
+  if (!in || !in.at_end()) return std::nullopt;
   if (config.cpus < 1 || config.cpus > kMaxMachineCpus) return std::nullopt;
   return config;
 }

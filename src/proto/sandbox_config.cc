@@ -68,10 +68,8 @@ Bytes SandboxConfig::encode() const {
     map.string("name", name);
     map.string("hostname", hostname);
     map.unsigned_integer("cpus", cpus);
-    map.unsigned_integer("memory", memory);
     map.unsigned_integer("disk_bandwidth", disk_bandwidth);
     map.unsigned_integer("disk_iops", disk_iops);
-    map.boolean("huge_pages", huge_pages);
     map.unsigned_integer("watchdog_ms", watchdog_ms);
     map.string("kernel_console", kernel_console);
     map.string("kernel_arguments", kernel_arguments);
@@ -112,14 +110,10 @@ std::optional<SandboxConfig> SandboxConfig::decode(ByteView data) {
       config.hostname = in.string(kMaxText);
     } else if (field.is("cpus")) {
       config.cpus = static_cast<uint32_t>(in.unsigned_integer(UINT32_MAX));
-    } else if (field.is("memory")) {
-      config.memory = in.unsigned_integer();
     } else if (field.is("disk_bandwidth")) {
       config.disk_bandwidth = in.unsigned_integer();
     } else if (field.is("disk_iops")) {
       config.disk_iops = in.unsigned_integer();
-    } else if (field.is("huge_pages")) {
-      config.huge_pages = in.boolean();
     } else if (field.is("watchdog_ms")) {
       config.watchdog_ms = in.unsigned_integer(kMaxWatchdogMs);
     } else if (field.is("kernel_console")) {
@@ -168,7 +162,7 @@ std::optional<SandboxConfig> SandboxConfig::decode(ByteView data) {
       field.skip();
     }
   }
-  if (!in || !in.at_end() || config.id.empty() || config.memory == 0) return std::nullopt;
+  if (!in || !in.at_end() || config.id.empty()) return std::nullopt;
   return config;
 }
 

@@ -35,14 +35,15 @@ static void on_signal(int) {
   if (daemon::Daemon* daemon = running_daemon) daemon->stop();
 }
 
-static std::chrono::milliseconds idle_from_environment() {
-  const char* text = std::getenv("MVM_DAEMON_IDLE");
-  if (text == nullptr || *text == '\0') return std::chrono::minutes(10);
-  const auto idle = parse_duration_ms(text);
-  if (!idle)
-    throw Error(Kind::Invalid, "MVM_DAEMON_IDLE: \"" + printable(text) +
+static std::chrono::milliseconds duration_from_environment(const char* name,
+                                                           std::chrono::milliseconds otherwise) {
+  const char* text = std::getenv(name);
+  if (text == nullptr || *text == '\0') return otherwise;
+  const auto duration = parse_duration_ms(text);
+  if (!duration)
+    throw Error(Kind::Invalid, std::string(name) + ": \"" + printable(text) +
                                    "\" is not a duration such as 10m (0: never)");
-  return std::chrono::milliseconds(*idle);
+  return std::chrono::milliseconds(*duration);
 }
 
 // One of two words; the first is the default.
@@ -98,7 +99,8 @@ int run_daemon(int argc, char** argv) {
       .version = MVM_VERSION,
       .isolation = host.isolation,
       .cgroups = jail::Cgroups::find(),
-      .idle = idle_from_environment(),
+      .idle = duration_from_environment("MVM_DAEMON_IDLE", std::chrono::minutes(10)),
+      .spare = duration_from_environment("MVM_DAEMON_SPARE", std::chrono::minutes(2)),
       .metrics_listen = metrics_listen,
       .audit = {.strict = second_word("MVM_AUDIT_SYNC", "normal", "strict"),
                 .paths = !second_word("MVM_AUDIT_PATHS", "on", "off")},

@@ -1,18 +1,19 @@
 #include "monitor_link.h"
 
+#include <array>
+#include <cerrno>
+
 #include <signal.h>
 #include <sys/epoll.h>
 
-#include "mvm/proto/sandbox_config.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/io.h"
 #include "mvm/sys/socket.h"
 
 namespace mvm::sandbox {
 
-MonitorLink::MonitorLink(loop::Loop& loop, jail::Isolation isolation, int program,
-                         Handlers handlers)
-    : loop_(&loop), handlers_(std::move(handlers)) {
+MonitorLink::MonitorLink(jail::Isolation isolation, const proto::MachineBase& base, int program,
+                         int kvm, int kernel, int initramfs) {
   auto [ours, theirs] = sys::socket_pair(sys::SocketType::SeqPacket);
   socket_ = std::move(ours);
   sys::SpawnOptions options;
@@ -22,13 +23,21 @@ MonitorLink::MonitorLink(loop::Loop& loop, jail::Isolation isolation, int progra
   options.die_with_parent = true;
   jail::set_apart(options, isolation, jail::Network::Empty);
   child_ = sys::spawn(options);
+  sys::send_message(socket_.get(), base.encode(), std::array{kvm, kernel, initramfs});
 }
 
-void MonitorLink::release(const proto::MonitorConfig& config, std::span<const int> fds) {
-  sys::send_message(socket_.get(), config.encode(), fds);
+void MonitorLink::release(loop::Loop& loop, const proto::MonitorConfig& config,
+                          std::span<const int> fds, Handlers handlers) {
+  handlers_ = std::move(handlers);
+  try {
+    sys::send_message(socket_.get(), config.encode(), fds);
+  } catch (const SystemError& error) {
+    // It could not build what its machine stands on, and has said why: that is read as ever.
+    if (error.errno_value() != EPIPE && error.errno_value() != ECONNRESET) throw;
+  }
   sys::set_nonblocking(socket_.get());
-  socket_watch_ = loop_->watch(socket_.get(), EPOLLIN, [this](uint32_t) { on_message(); });
-  child_watch_ = loop_->watch(child_.pidfd(), EPOLLIN, [this](uint32_t) { on_child_end(); });
+  socket_watch_ = loop.watch(socket_.get(), EPOLLIN, [this](uint32_t) { on_message(); });
+  child_watch_ = loop.watch(child_.pidfd(), EPOLLIN, [this](uint32_t) { on_child_end(); });
 }
 
 MonitorLink::~MonitorLink() {
@@ -57,10 +66,20 @@ void MonitorLink::kill_for(const char* fault) {
   kill();
 }
 
+std::optional<sys::Message> MonitorLink::receive() {
+  try {
+    return sys::receive_message(socket_.get(), proto::kMaxMonitorMessage);
+  } catch (const SystemError& error) {
+    if (error.errno_value() != ECONNRESET) throw;
+  }
+  // It ended with something of ours unread. What it said before is still there.
+  return sys::receive_message(socket_.get(), proto::kMaxMonitorMessage);
+}
+
 void MonitorLink::on_message() {
   std::optional<sys::Message> message;
   try {
-    message = sys::receive_message(socket_.get(), proto::kMaxMonitorMessage);
+    message = receive();
   } catch (const Error&) {
     return kill_for("it sent a message that is over the limit");
   }
@@ -79,7 +98,7 @@ void MonitorLink::on_child_end() {
   // What it said last comes before the news that it is gone.
   while (socket_watch_) {
     try {
-      const auto message = sys::receive_message(socket_.get(), proto::kMaxMonitorMessage);
+      const auto message = receive();
       if (!message || message->data.empty()) break;
       if (const auto event = proto::MonitorEvent::decode(message->data)) handlers_.on_event(*event);
     } catch (const Error&) {

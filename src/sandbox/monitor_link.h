@@ -7,8 +7,10 @@
 
 #include "mvm/jail/jail.h"
 #include "mvm/loop/loop.h"
+#include "mvm/proto/machine_base.h"
 #include "mvm/proto/monitor.h"
 #include "mvm/sys/process.h"
+#include "mvm/sys/socket.h"
 
 namespace mvm::sandbox {
 
@@ -20,16 +22,20 @@ class MonitorLink {
     std::function<void(sys::ExitStatus)> on_exit;
   };
 
-  // Starts it, held: it shuts itself in and waits for its configuration.
-  // `program` is what to run; borrowed for the call.
-  MonitorLink(loop::Loop& loop, jail::Isolation isolation, int program, Handlers handlers);
+  // Starts it: it shuts itself in, builds what its machine stands on, and waits for what makes it
+  // one sandbox's. `program` is what to run, `kvm` /dev/kvm; all are borrowed for the call.
+  MonitorLink(jail::Isolation isolation, const proto::MachineBase& base, int program, int kvm,
+              int kernel, int initramfs);
   ~MonitorLink();
   MonitorLink(const MonitorLink&) = delete;
   MonitorLink& operator=(const MonitorLink&) = delete;
 
-  // Once: it builds its machine and runs. `fds` in the order of proto::MonitorFd; borrowed for the
-  // call.
-  void release(const proto::MonitorConfig& config, std::span<const int> fds);
+  // Once: it completes its machine and runs. `fds` in the order of proto::MonitorFd; borrowed for
+  // the call. The loop outlives this.
+  void release(loop::Loop& loop, const proto::MonitorConfig& config, std::span<const int> fds,
+               Handlers handlers);
+  // Readable when it has ended.
+  int pidfd() const { return child_.pidfd(); }
 
   // As our own pid namespace numbers it.
   pid_t pid() const { return child_.pid(); }
@@ -42,10 +48,10 @@ class MonitorLink {
  private:
   void kill_for(const char* fault);
 
+  std::optional<sys::Message> receive();
   void on_message();
   void on_child_end();
 
-  loop::Loop* loop_;
   Handlers handlers_;
   sys::Child child_;
   std::string fault_;

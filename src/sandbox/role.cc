@@ -1,10 +1,15 @@
 #include "mvm/sandbox/role.h"
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
+#include <memory>
+#include <optional>
 #include <string>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
@@ -14,9 +19,11 @@
 #include "mvm/jail/seccomp.h"
 #include "mvm/sandbox/sandbox.h"
 #include "mvm/sys/error.h"
+#include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
 #include "mvm/sys/socket.h"
 
+#include "monitor_link.h"
 #include "secrets.h"
 #include "syscalls.h"
 
@@ -28,16 +35,51 @@ static constexpr uint64_t kMaxFiles = 2'048;
 static constexpr uint64_t kFlowFiles = 16'384;
 // Records, and lines of the daemon's log, which may be long already.
 static constexpr uint64_t kMaxFileSize = 256 << 20;
-static constexpr size_t kFdCount = static_cast<size_t>(proto::SandboxFd::Count);
-
-// The descriptors of one configuration message, all there or Error{Invalid}.
-static SandboxFds take_fds(std::vector<sys::Fd> received) {
-  if (received.size() != kFdCount)
-    throw Error(Kind::Invalid, "the configuration came with " + std::to_string(received.size()) +
-                                   " descriptors instead of " + std::to_string(kFdCount));
-  SandboxFds fds;
-  for (size_t i = 0; i < kFdCount; ++i) fds.at(i) = std::move(received.at(i));
+// The descriptors of one message, all there or Error{Invalid}.
+template <size_t Count>
+static std::array<sys::Fd, Count> take_fds(std::vector<sys::Fd> received) {
+  if (received.size() != Count)
+    throw Error(Kind::Invalid, "a message came with " + std::to_string(received.size()) +
+                                   " descriptors instead of " + std::to_string(Count));
+  std::array<sys::Fd, Count> fds;
+  std::ranges::move(received, fds.begin());
   return fds;
+}
+
+static sys::Message next_message(const sys::Fd& inbox, size_t most) {
+  auto message = sys::receive_message(inbox.get(), most);
+  if (!message || message->data.empty())
+    throw Error(Kind::Invalid, "mvm sandbox is started by the daemon; use mvm up");
+  return std::move(*message);
+}
+
+// What the machine stands on, and who builds it.
+struct Base {
+  proto::MachineBase machine;
+  std::array<sys::Fd, static_cast<size_t>(proto::BaseFd::Count)> fds;
+
+  int fd(proto::BaseFd which) const { return fds.at(static_cast<size_t>(which)).get(); }
+  std::unique_ptr<MonitorLink> start_monitor(jail::Isolation isolation) const {
+    const sys::Fd kvm = sys::open_file("/dev/kvm", O_RDWR);
+    return std::make_unique<MonitorLink>(isolation, machine, fd(proto::BaseFd::First), kvm.get(),
+                                         fd(proto::BaseFd::Kernel), fd(proto::BaseFd::Initramfs));
+  }
+};
+
+static Base receive_base(const sys::Fd& inbox) {
+  sys::Message message = next_message(inbox, proto::kMaxBaseMessage);
+  const auto machine = proto::MachineBase::decode(message.data);
+  if (!machine)
+    throw Error(Kind::Invalid, "what the sandbox's machine is built on does not decode");
+  return {*machine, take_fds<static_cast<size_t>(proto::BaseFd::Count)>(std::move(message.fds))};
+}
+
+// A spare waits until it is somebody's. False: its monitor has ended meanwhile, so it is of no use.
+static bool await_configuration(const sys::Fd& inbox, const MonitorLink& monitor) {
+  std::array<pollfd, 2> entries{pollfd{inbox.get(), POLLIN, 0}, pollfd{monitor.pidfd(), POLLIN, 0}};
+  while (::poll(entries.data(), entries.size(), -1) < 0)
+    if (errno != EINTR) throw SystemError(errno, "waiting for a configuration");
+  return entries[0].revents != 0;
 }
 
 // The jail, beside the monitor's own: the guest does not run before both are done.
@@ -64,14 +106,18 @@ int run_sandbox(jail::Isolation isolation) {
   crypto::start_library();
   // Take what we were handed.
   const sys::Fd inbox(proto::kConfigFd);
-  auto message = sys::receive_message(inbox.get(), proto::kMaxConfigMessage);
-  if (!message || message->data.empty())
-    throw Error(Kind::Invalid, "mvm sandbox is started by the daemon; use mvm up");
-  auto config = proto::SandboxConfig::decode(message->data);
+  std::optional<Base> base = receive_base(inbox);
+  std::unique_ptr<MonitorLink> monitor;
+  if (base->machine.spare) {
+    monitor = base->start_monitor(isolation);
+    if (!await_configuration(inbox, *monitor)) return 1;
+  }
+  sys::Message message = next_message(inbox, proto::kMaxConfigMessage);
+  auto config = proto::SandboxConfig::decode(message.data);
   if (!config) throw Error(Kind::Invalid, "the sandbox's configuration does not decode");
   // TLS is the network's business; what is left is the audit log.
   if (!config->network) crypto::use_digests_and_signatures_alone();
-  SandboxFds fds = take_fds(std::move(message->fds));
+  SandboxFds fds = take_fds<static_cast<size_t>(proto::SandboxFd::Count)>(std::move(message.fds));
   std::shared_ptr<const secret::Secrets> secrets;
   // Kept for the record of a start that fails, whose descriptors are gone by then.
   const sys::Fd data = fds.at(static_cast<size_t>(proto::SandboxFd::Data)).duplicate();
@@ -88,8 +134,11 @@ int run_sandbox(jail::Isolation isolation) {
         sys::check(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK), "making a signalfd"));
 
     if (config->secrets) secrets = take_secrets(inbox.get(), *config);
+    if (!monitor) monitor = base->start_monitor(isolation);
+    base.reset();
     loop::Loop loop;
-    Sandbox sandbox(loop, std::move(*config), std::move(secrets), std::move(fds), isolation);
+    Sandbox sandbox(loop, std::move(*config), std::move(secrets), std::move(fds),
+                    std::move(monitor));
     const loop::Watch on_signal = loop.watch(signal_fd.get(), EPOLLIN, [&](uint32_t) {
       signalfd_siginfo info{};
       if (sys::read_some(signal_fd.get(), std::as_writable_bytes(std::span(&info, 1))))

@@ -107,7 +107,8 @@ static bool is_out_of_memory(std::string_view panic) {
 class Sandbox::Impl {
  public:
   Impl(loop::Loop& loop, proto::SandboxConfig config,
-       std::shared_ptr<const secret::Secrets> secrets, SandboxFds fds, jail::Isolation isolation);
+       std::shared_ptr<const secret::Secrets> secrets, SandboxFds fds,
+       std::unique_ptr<MonitorLink> monitor);
   bool has_network() const { return config_.network.has_value(); }
   void open_network() { network_.open(*loop_); }
   void run_machine();
@@ -152,7 +153,6 @@ class Sandbox::Impl {
   sys::Fd data_;
   // What the monitor is to be handed, and then nobody here holds any more.
   SandboxFds machine_fds_;
-  sys::Fd kvm_;
   State state_ = State::Starting;
   std::chrono::system_clock::time_point started_ = std::chrono::system_clock::now();
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
@@ -212,7 +212,7 @@ std::vector<policy::InspectRule> Sandbox::Impl::inspections() const {
 
 Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config,
                     std::shared_ptr<const secret::Secrets> secrets, SandboxFds fds,
-                    jail::Isolation isolation)
+                    std::unique_ptr<MonitorLink> monitor)
     : loop_(&loop),
       config_(std::move(config)),
       audit_(loop, config_.id, config_.audit, std::move(take(fds, proto::SandboxFd::AuditLog)),
@@ -266,21 +266,17 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config,
                 }),
       health_(loop, mux_, config_.health),
       vsock_(loop, std::move(take(fds, proto::SandboxFd::Vsock)),
-             std::move(take(fds, proto::SandboxFd::Runtime)), [this](sys::Fd fd, uint32_t port) {
+             std::move(take(fds, proto::SandboxFd::Runtime)),
+             [this](sys::Fd fd, uint32_t port) {
                if (!mux_.in_use()) await_use();
                proto::MonitorRequest request;
                request.kind = proto::MonitorRequestKind::Connect;
                request.port = port;
                request.announce = true;
-               if (monitor_) monitor_->send(request, fd.get());
-             }) {
-  kvm_ = sys::open_file("/dev/kvm", O_RDWR);
+               monitor_->send(request, fd.get());
+             }),
+      monitor_(std::move(monitor)) {
   machine_fds_ = std::move(fds);
-  monitor_ = std::make_unique<MonitorLink>(
-      loop, isolation, take(machine_fds_, proto::SandboxFd::Monitor).get(),
-      MonitorLink::Handlers{[this](const proto::MonitorEvent& event) { on_monitor_event(event); },
-                            [this](sys::ExitStatus status) { on_monitor_exit(status); }});
-
   sys::set_nonblocking(control_.get());
   control_watch_ = loop.watch(control_.get(), EPOLLIN, [this](uint32_t) {
     // The socket's mode keeps others out; the credentials say so again for a directory somebody
@@ -315,10 +311,8 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config,
 void Sandbox::Impl::run_machine() {
   proto::MonitorConfig machine;
   machine.cpus = config_.cpus;
-  machine.memory = config_.memory;
   machine.disk_bandwidth = config_.disk_bandwidth;
   machine.disk_iops = config_.disk_iops;
-  machine.huge_pages = config_.huge_pages;
   machine.cmdline = kernel_command_line(config_, network_.guest_settings());
   machine.nic = network_.card();
   machine.serial = config_.kernel_console == "ttyS0";
@@ -326,16 +320,14 @@ void Sandbox::Impl::run_machine() {
   const auto pass = [&](proto::MonitorFd which, const sys::Fd& fd) {
     passed.at(static_cast<size_t>(which)) = fd.get();
   };
-  pass(proto::MonitorFd::Kvm, kvm_);
   pass(proto::MonitorFd::ConsoleLog, take(machine_fds_, proto::SandboxFd::ConsoleLog));
-  pass(proto::MonitorFd::Kernel, take(machine_fds_, proto::SandboxFd::Kernel));
-  pass(proto::MonitorFd::Initramfs, take(machine_fds_, proto::SandboxFd::Initramfs));
   pass(proto::MonitorFd::Root, take(machine_fds_, proto::SandboxFd::Root));
   pass(proto::MonitorFd::Overlay, take(machine_fds_, proto::SandboxFd::Overlay));
   const sys::Fd tap = network_.take_tap();
   pass(proto::MonitorFd::Tap, tap);
-  monitor_->release(machine, std::span(passed).first(passed.size() - (machine.nic ? 0 : 1)));
-  kvm_.reset();
+  monitor_->release(*loop_, machine, std::span(passed).first(passed.size() - (machine.nic ? 0 : 1)),
+                    {[this](const proto::MonitorEvent& event) { on_monitor_event(event); },
+                     [this](sys::ExitStatus status) { on_monitor_exit(status); }});
   machine_fds_ = {};
 }
 
@@ -643,9 +635,9 @@ void Sandbox::Impl::finish(const SandboxEnd& end) {
 
 Sandbox::Sandbox(loop::Loop& loop, proto::SandboxConfig config,
                  std::shared_ptr<const secret::Secrets> secrets, SandboxFds fds,
-                 jail::Isolation isolation)
+                 std::unique_ptr<MonitorLink> monitor)
     : impl_(std::make_unique<Impl>(loop, std::move(config), std::move(secrets), std::move(fds),
-                                   isolation)) {}
+                                   std::move(monitor))) {}
 bool Sandbox::has_network() const { return impl_->has_network(); }
 void Sandbox::open_network() { impl_->open_network(); }
 void Sandbox::run_machine() { impl_->run_machine(); }

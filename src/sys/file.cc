@@ -51,6 +51,14 @@ static struct stat status_of(int fd) {
 }
 
 uint64_t file_size(int fd) { return static_cast<uint64_t>(status_of(fd).st_size); }
+FileStamp stamp_of(int fd) {
+  constexpr int64_t kSecond = 1'000'000'000;
+  const struct stat status = status_of(fd);
+  return {.device = status.st_dev,
+          .inode = status.st_ino,
+          .size = static_cast<uint64_t>(status.st_size),
+          .changed_ns = status.st_ctim.tv_sec * kSecond + status.st_ctim.tv_nsec};
+}
 bool is_regular_file(int fd) { return S_ISREG(status_of(fd).st_mode); }
 bool is_directory(int fd) { return S_ISDIR(status_of(fd).st_mode); }
 

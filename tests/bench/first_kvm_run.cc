@@ -17,8 +17,8 @@
 #include "mvm/base/error.h"
 #include "mvm/base/text.h"
 #include "mvm/jail/jail.h"
+#include "mvm/proto/machine_base.h"
 #include "mvm/proto/monitor.h"
-#include "mvm/proto/sandbox_config.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/process.h"
@@ -33,12 +33,13 @@ static double measure(const std::string& program, const std::string& kernel,
   const sys::Fd kernel_file = sys::open_file(kernel, O_RDONLY);
   const sys::Fd initramfs = sys::memory_file("initramfs", 1 << 20);
   const sys::Fd disk = sys::memory_file("disk", 1 << 20);
-  const int fds[] = {kvm.get(),       log.get(),  kernel_file.get(),
-                     initramfs.get(), disk.get(), disk.get()};
+  const int base_fds[] = {kvm.get(), kernel_file.get(), initramfs.get()};
+  static_assert(std::size(base_fds) == static_cast<size_t>(proto::BaseFd::Count));
+  const int fds[] = {log.get(), disk.get(), disk.get()};
   // All but the TAP of a network card.
   static_assert(std::size(fds) == static_cast<size_t>(proto::MonitorFd::Tap));
+  const proto::MachineBase base{.memory = 256 << 20};
   proto::MonitorConfig config;
-  config.memory = 256 << 20;
   config.cmdline = "quiet";
 
   auto [ours, theirs] = sys::socket_pair(sys::SocketType::SeqPacket);
@@ -48,6 +49,7 @@ static double measure(const std::string& program, const std::string& kernel,
   options.fds = {{theirs.get(), proto::kConfigFd}};
   jail::set_apart(options, isolation, jail::Network::Empty);
   sys::Child child = sys::spawn(options);
+  sys::send_message(ours.get(), base.encode(), base_fds);
   sys::send_message(ours.get(), config.encode(), fds);
   const auto message = sys::receive_message(ours.get(), proto::kMaxMonitorMessage);
   const auto end = std::chrono::steady_clock::now();

@@ -9,6 +9,7 @@
 #include "mvm/proto/control.h"
 #include "mvm/proto/copy.h"
 #include "mvm/proto/exec.h"
+#include "mvm/proto/machine_base.h"
 #include "mvm/proto/monitor.h"
 #include "mvm/proto/ports.h"
 #include "mvm/proto/sandbox_config.h"
@@ -99,6 +100,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   round_trip<GetRequest>(rest);
   round_trip<CopyResult>(rest);
   round_trip<SandboxConfig>(rest);
+  round_trip<MachineBase>(rest);
   round_trip<MonitorConfig>(rest);
   round_trip<MonitorRequest>(rest);
   round_trip<MonitorEvent>(rest);

@@ -82,6 +82,8 @@ class StandIn {
 }
 
 int run_stand_in() {
+  // What its machine would be built on: it has none.
+  static_cast<void>(sys::receive_message(proto::kConfigFd, proto::kMaxBaseMessage));
   auto message = sys::receive_message(proto::kConfigFd, proto::kMaxConfigMessage);
   auto config = message ? proto::SandboxConfig::decode(message->data) : std::nullopt;
   if (!config) return 1;

@@ -197,6 +197,7 @@ struct Version {
   std::string runtime_dir;
   std::string data_dir;
   uint64_t sandboxes_live = 0;
+  int64_t spare_pid = 0;  // of the sandbox process that is nobody's yet; 0: there is none
   std::optional<Repair> last_repair;  // of this daemon or of an earlier one
   bool operator==(const Version&) const = default;
 };

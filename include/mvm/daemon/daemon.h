@@ -35,6 +35,9 @@ struct DaemonOptions {
   jail::Cgroups cgroups;
   // It ends by itself when nothing was asked for so long and no sandbox runs. Zero: never.
   std::chrono::milliseconds idle{600'000};
+  // How long a spare is kept: the processes of a sandbox that nobody has asked for yet, like the
+  // last one. Zero: there are none.
+  std::chrono::milliseconds spare{0};
   // What a sandbox process may take on top of the time it was given, before it is killed.
   std::chrono::milliseconds margin{5'000};
   // Sandboxes that start at the same time; further ones wait for their turn. 0: one a processor of

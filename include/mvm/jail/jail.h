@@ -79,6 +79,8 @@ struct Rights {
 // Landlock, where the kernel has it, refuses every access by name that its ABI knows, except below
 // `writable`, and TCP, abstract sockets and signals to others where its ABI knows them.
 void give_up_rights(const Rights& rights);
+// For a process that learns only after stage 3 how large its files may become. After: no larger.
+void limit_file_size(uint64_t bytes);
 // For a process that starts threads of its own between stages 3 and 4. After: it can start no
 // process and no thread any more (RLIMIT_NPROC 0).
 void forbid_processes();

@@ -1,8 +1,8 @@
 #pragma once
 // What the sandbox process and its jailed child, the monitor, say to each other over one SEQPACKET
-// socket (descriptor 3 of the monitor). The first message is a MonitorConfig with the descriptors
-// of MonitorFd; then requests one way and events the other. The monitor touches guest memory, so
-// the sandbox process treats every event as hostile.
+// socket (descriptor 3 of the monitor). The first message is a MachineBase (machine_base.h), the
+// second a MonitorConfig with the descriptors of MonitorFd; then requests one way and events the
+// other. The monitor touches guest memory, so the sandbox process treats every event as hostile.
 
 #include <array>
 #include <cstdint>
@@ -21,13 +21,10 @@ namespace mvm::proto {
 inline constexpr size_t kMaxMonitorMessage = 64 * 1024;
 
 enum class MonitorFd : size_t {
-  Kvm,         // /dev/kvm
   ConsoleLog,  // where console and serial output go
-  Kernel,
-  Initramfs,
-  Root,     // first disk, read-only
-  Overlay,  // second disk, writable
-  Tap,      // the guest's link; there only when the configuration has a network card
+  Root,        // first disk, read-only
+  Overlay,     // second disk, writable
+  Tap,         // the guest's link; there only when the configuration has a network card
   Count,
 };
 
@@ -43,9 +40,7 @@ struct MonitorNic {
 inline constexpr uint32_t kMaxMachineCpus = 32;
 
 struct MonitorConfig {
-  uint32_t cpus = 1;        // 1 to kMaxMachineCpus; anything else does not decode
-  uint64_t memory = 0;      // bytes, at least 1 MiB
-  bool huge_pages = false;  // from the host's reserve of 2 MiB pages
+  uint32_t cpus = 1;  // 1 to kMaxMachineCpus; anything else does not decode
   std::string cmdline;
   bool serial = false;  // describe and probe a UART at 0x3f8 (COM1)
   // For each disk; 0 is no limit.

@@ -1,7 +1,7 @@
 #pragma once
-// What the daemon hands a new `mvm sandbox` process: one SEQPACKET message on descriptor 3, this
-// struct in CBOR and the descriptors of SandboxFd in order. Everything is opened by the daemon; the
-// sandbox process opens no path it was not given.
+// What the daemon hands a new `mvm sandbox` process behind the MachineBase (machine_base.h): one
+// SEQPACKET message on descriptor 3, this struct in CBOR and the descriptors of SandboxFd in order.
+// Everything is opened by the daemon; the sandbox process opens no path it was not given.
 
 #include <array>
 #include <csignal>
@@ -13,13 +13,12 @@
 
 #include "mvm/base/bytes.h"
 #include "mvm/proto/health.h"
+#include "mvm/proto/machine_base.h"
 #include "mvm/proto/network.h"
 #include "mvm/proto/profile.h"
 
 namespace mvm::proto {
 
-// The descriptor the message arrives on, in the sandbox and in the monitor process.
-inline constexpr int kConfigFd = 3;
 inline constexpr size_t kMaxConfigMessage = 128 * 1024;
 // Names and values of `env` together. They travel with every exec, in one frame (kMaxPayload) that
 // has to hold the command's arguments too; and the message with all of it must fit the buffer of a
@@ -32,13 +31,10 @@ enum class SandboxFd : size_t {
   Runtime,  // O_PATH directory runtime/s/<name>, where guest connections look for vsock.sock_<port>
   Data,     // O_PATH directory data/sandboxes/<id>, where exit.json goes
   ConsoleLog,  // data/sandboxes/<id>/console.log, O_RDWR
-  Kernel,      // kernel image, read-only
-  Initramfs,   // read-only
   Root,        // root file system, read-only
   Overlay,     // writable layer, O_RDWR
   AuditLog,    // O_PATH directory data/audit/<id>, where its next files go
   AuditFile,   // the one that was begun for this start, to append to
-  Monitor,     // the program of the monitor
   Count,
 };
 
@@ -61,10 +57,8 @@ struct SandboxConfig {
   std::string name;
   std::string hostname;
   uint32_t cpus = 1;
-  uint64_t memory = 0;          // bytes, a multiple of 4096
   uint64_t disk_bandwidth = 0;  // bytes a second of each disk; 0: no limit
   uint64_t disk_iops = 0;       // requests a second of each disk; 0: no limit
-  bool huge_pages = false;      // memory from the host's reserve of 2 MiB pages
   uint64_t watchdog_ms = 0;     // end a guest whose agent has not answered for so long; 0: never
   std::string
       kernel_console;  // "hvc0" for the tuned kernel, "ttyS0" where the console driver is a module

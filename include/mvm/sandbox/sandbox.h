@@ -1,5 +1,5 @@
 #pragma once
-// One sandbox: starts its monitor, serves its control socket, and knows how it ended.
+// One sandbox: has its monitor run, serves its control socket, and knows how it ended.
 //
 // Everything that the monitor or the guest's agent says is hostile here: both are on the far side
 // of the boundary.
@@ -7,7 +7,6 @@
 #include <array>
 #include <memory>
 
-#include "mvm/jail/jail.h"
 #include "mvm/loop/loop.h"
 #include "mvm/proto/sandbox_config.h"
 #include "mvm/sys/fd.h"
@@ -18,15 +17,17 @@ class Secrets;
 
 namespace mvm::sandbox {
 
+class MonitorLink;
+
 using SandboxFds = std::array<sys::Fd, static_cast<size_t>(proto::SandboxFd::Count)>;
 
 class Sandbox {
  public:
-  // Starts `mvm monitor` from our own executable, held. Throws Error when the host cannot run a
-  // machine. `secrets`: whose placeholders the configuration's environment has; or nothing.
+  // `secrets`: whose placeholders the configuration's environment has; or nothing. `monitor` waits
+  // for its own. Throws Error when the host cannot run a machine.
   Sandbox(loop::Loop& loop, proto::SandboxConfig config,
           std::shared_ptr<const secret::Secrets> secrets, SandboxFds fds,
-          jail::Isolation isolation);
+          std::unique_ptr<MonitorLink> monitor);
   ~Sandbox();
   Sandbox(const Sandbox&) = delete;
   Sandbox& operator=(const Sandbox&) = delete;

@@ -32,6 +32,16 @@ uint64_t file_size(int fd);
 void resize_file(int fd, uint64_t size, std::string_view doing);
 // Zeros there, given back to the file system where it can (else written). The size stays.
 void punch_hole(int fd, uint64_t offset, uint64_t length);
+// Which file a descriptor stands for, and when it was written to last. Two that are equal have the
+// same content, unless the clock was set.
+struct FileStamp {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  uint64_t size = 0;
+  int64_t changed_ns = 0;  // st_ctim
+  bool operator==(const FileStamp&) const = default;
+};
+FileStamp stamp_of(int fd);
 bool is_regular_file(int fd);
 bool is_directory(int fd);
 // Throws where that cannot be told: who makes what is missing must not replace what is there.

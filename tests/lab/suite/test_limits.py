@@ -1,13 +1,14 @@
 """Limits hold, also without a daemon; and whatever ends a sandbox, the reason is known."""
 import json
 import os
+import pathlib
 import random
 import signal
 import subprocess
 import threading
 import time
 
-from harness import MVM, equal, eventually, expect, guest, has, mvm, ok, sandbox, sandbox_json, start
+from harness import MVM, equal, eventually, expect, guest, has, mvm, ok, sandbox, sandbox_json, shared, start
 
 # How many of what costs a boot each; a longer run sets more.
 TOGETHER = int(os.environ.get("MVM_LAB_TOGETHER", "4"))
@@ -99,12 +100,10 @@ def test_run_says_what_became_of_its_sandbox():
 
 
 def state():
-    """What may not grow: sandboxes, processes of ours, files, mounts."""
-    processes = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout.splitlines()
+    """What may not grow: sandboxes, files, mounts."""
     run, data = os.environ["MVM_RUNTIME_DIR"], os.environ["MVM_DATA_DIR"]
     return {
         "sandboxes": len(json.loads(ok("ps", "-a", "--json").out)),
-        "processes": len([p for p in processes if p.startswith(MVM) and (p.endswith(" sandbox") or p.endswith(" monitor"))]),
         "runtime": sorted(os.listdir(run + "/s")),
         "data": sorted(os.listdir(data + "/sandboxes")),
         "overlays": len([n for n in os.listdir(data + "/overlay") if ".new" in n]),
@@ -112,11 +111,36 @@ def state():
     }
 
 
+def processes_of_sandboxes():
+    """Of every daemon's, by process id: "sandbox" or "monitor"."""
+    lines = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True).stdout.splitlines()
+    words = [line.split() for line in lines]
+    return {int(each[0]): each[2] for each in words if each[1] in (MVM, "mvm") and each[2:3] in (["sandbox"], ["monitor"])}
+
+
+def strays():
+    """Processes and cgroups that belong to no sandbox of this daemon's, nor to its spare."""
+    spare = json.loads(ok("daemon", "status", "--json").out)["spare_pid"]
+    found = [sandbox_json(each["name"]) for each in json.loads(ok("ps", "-a", "--json").out)]
+    known = {pid for each in found for pid in each["pids"].values()} | {spare}
+    if spare:
+        known |= set(map(int, pathlib.Path(f"/proc/{spare}/task/{spare}/children").read_text().split()))
+        groups = {pathlib.Path(f"/proc/{spare}/cgroup").read_text().strip().rpartition("/")[2]}
+    else:
+        groups = set()
+    groups |= {"mvm-" + each["id"] for each in found}
+    return ({pid for pid in processes_of_sandboxes() if pid not in known}
+            | {path.name for path in pathlib.Path("/sys/fs/cgroup/mvm").glob("mvm-*") if path.name not in groups})
+
+
 def test_cycles_leave_nothing():
-    before = state()
+    pids = sandbox_json(shared())["pids"]
+    equal({role: processes_of_sandboxes().get(pid) for role, pid in pids.items()}, {role: role for role in pids}, "who they are is seen")
+    before, others = state(), strays()
     for _ in range(CYCLES):
         equal(mvm("run", "base", "--memory", "64M", "--", "true").code, 0)
     equal(state(), before)
+    eventually(lambda: strays() <= others, "nothing is left of any of them")
 
 
 def test_many_together_and_more_at_once_than_may_start():

@@ -182,6 +182,11 @@ class FakeSandbox {
 }
 
 int run_fake_sandbox() {
+  const auto first = sys::receive_message(proto::kConfigFd, proto::kMaxBaseMessage);
+  if (!first || first->data.empty()) return 3;  // the daemon went before it said go
+  if (!proto::MachineBase::decode(first->data) ||
+      first->fds.size() != static_cast<size_t>(proto::BaseFd::Count))
+    return 6;
   auto message = sys::receive_message(proto::kConfigFd, proto::kMaxConfigMessage);
   if (!message || message->data.empty()) return 3;  // the daemon went before it said go
   auto config = proto::SandboxConfig::decode(message->data);

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "mvm/proto/console.h"
+#include "mvm/proto/machine_base.h"
 #include "mvm/proto/monitor.h"
 #include "mvm/proto/sandbox_config.h"
 
@@ -12,13 +13,11 @@ TEST(SandboxConfig, SurvivesARoundTrip) {
   config.name = "web";
   config.hostname = "web";
   config.cpus = 2;
-  config.memory = 256 << 20;
   config.disk_bandwidth = 50 << 20;
   config.disk_iops = 1000;
   config.kernel_console = "hvc0";
   config.kernel_arguments = "quiet";
   config.boot_timeout_ms = 5;
-  config.huge_pages = true;
   config.watchdog_ms = 30'000;
   config.env = {{"A", "1"}, {"B", "x=y"}};
   config.workdir = "/work";
@@ -38,7 +37,6 @@ TEST(SandboxConfig, SurvivesARoundTrip) {
   EXPECT_EQ(again->encode(), config.encode());
   EXPECT_EQ(again->env, config.env);
   EXPECT_EQ(again->boot_timeout_ms, 5U);
-  EXPECT_TRUE(again->huge_pages);
   EXPECT_EQ(again->watchdog_ms, 30'000U);
   EXPECT_EQ(again->health, config.health);
   EXPECT_EQ(again->audit, config.audit);
@@ -62,31 +60,36 @@ TEST(MonitorEvent, SurvivesARoundTripAndNoTruncationDecodes) {
 TEST(MonitorConfig, SurvivesARoundTrip) {
   MonitorConfig config;
   config.cpus = kMaxMachineCpus;
-  config.memory = uint64_t{64} << 30;
-  config.huge_pages = true;
   config.cmdline = "quiet";
   const auto again = MonitorConfig::decode(config.encode());
   ASSERT_TRUE(again);
   EXPECT_EQ(again->encode(), config.encode());
-  EXPECT_TRUE(again->huge_pages);
 }
 
 TEST(MonitorConfig, RefusesMachinesThatMakeNoSense) {
   MonitorConfig config;
-  config.memory = 1 << 20;
   EXPECT_TRUE(MonitorConfig::decode(config.encode()));
-  config.memory = (1 << 20) - 1;
-  EXPECT_FALSE(MonitorConfig::decode(config.encode()));
-  config.memory = 1 << 20;
   for (const uint32_t cpus : {0U, kMaxMachineCpus + 1, UINT32_MAX}) {
     config.cpus = cpus;
     EXPECT_FALSE(MonitorConfig::decode(config.encode())) << cpus;
   }
 }
 
+TEST(MachineBase, SurvivesARoundTrip) {
+  for (const MachineBase& base : {MachineBase{.memory = uint64_t{64} << 30, .huge_pages = true},
+                                  MachineBase{.memory = 1 << 20, .spare = true}})
+    EXPECT_EQ(MachineBase::decode(base.encode()), base);
+}
+
+TEST(MachineBase, RefusesOneThatMakesNoSense) {
+  EXPECT_FALSE(MachineBase::decode(MachineBase{.memory = (1 << 20) - 1}.encode()));
+  const Bytes bytes = MachineBase{.memory = 1 << 20}.encode();
+  for (size_t length = 0; length < bytes.size(); ++length)
+    EXPECT_FALSE(MachineBase::decode(ByteView(bytes).first(length))) << length;
+}
+
 TEST(MonitorConfig, CarriesANetworkCardOrNone) {
   MonitorConfig config;
-  config.memory = 1 << 20;
   EXPECT_FALSE(MonitorConfig::decode(config.encode())->nic);
   config.nic = {{2, 0xff, 0, 1, 0x80, 3},
                 IpAddress(IpAddress::V4{100, 127, 255, 2}),

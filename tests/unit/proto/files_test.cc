@@ -121,7 +121,6 @@ TEST(Profile, SealedTakesOneCommandAndNoFileVerb) {
 TEST(Profile, TravelsToTheSandboxProcess) {
   SandboxConfig config;
   config.id = "x";
-  config.memory = 4096;
   config.profile = Profile::Sealed;
   const auto decoded = SandboxConfig::decode(config.encode());
   ASSERT_TRUE(decoded);

@@ -56,7 +56,6 @@ TEST(NetworkConfig, HoldsItsBounds) {
 TEST(SandboxConfig, CarriesANetworkOrNone) {
   SandboxConfig config;
   config.id = "sb-1";
-  config.memory = 4096;
   EXPECT_FALSE(SandboxConfig::decode(config.encode())->network);
   config.network = full();
   EXPECT_EQ(SandboxConfig::decode(config.encode())->network, full());
