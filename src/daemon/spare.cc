@@ -1,5 +1,5 @@
 // One spare at most: a sandbox's processes, made before anybody asks for them and like those of the
-// sandbox that was there last (docs/decisions/0027-spares.md).
+// sandbox that was there last (docs/decisions/0029-spares.md).
 #include "impl.h"
 
 namespace mvm::daemon {

@@ -1,6 +1,6 @@
 #pragma once
 // What every machine of a size is built on, whosever it will be: the VM, and its memory with kernel
-// and initramfs. It may be made long before the machine (docs/decisions/0027-spares.md).
+// and initramfs. It may be made long before the machine (docs/decisions/0029-spares.md).
 
 #include <array>
 #include <future>
