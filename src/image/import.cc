@@ -69,12 +69,12 @@ struct Work {
       if (progress) progress(done, total, phase);
     };
     tell(0, writer.written(), Phase::Writing);
-    const ErofsSummary summary = writer.finish(tree, identity_of(manifest.config));
+    const ErofsSummary summary = writer.finish(tree);
     tell(summary.size, summary.size, Phase::Writing);
 
     Meter meter(progress, Phase::Hashing, summary.size);
     manifest.digest = crypto::digest_hex(
-        crypto::sha256_of_file(output.get(), [&](uint64_t done) { meter.at(done); }));
+        writer.seal(identity_of(manifest.config), [&](uint64_t done) { meter.at(done); }));
     meter.tell(summary.size);
 
     manifest.name = name.text();
