@@ -52,19 +52,23 @@ struct LayerStream::Impl {
     };
     Inflater inflater(input, limit);
     while (true) {
-      Bytes* piece = take_free();
+      Piece* piece = take_free();
       if (piece == nullptr) return;  // nobody wants more
-      piece->resize(kPiece);
-      const size_t got = inflater.read(*piece);
-      piece->resize(got);
-      if (got == 0) break;
+      if (!piece->room) piece->room = std::make_unique_for_overwrite<std::byte[]>(kPiece);
+      piece->size = inflater.read({piece->room.get(), kPiece});
+      if (piece->size == 0) break;
       put_full();
     }
     if (check_packed && oci::Digest(packed.finish()) != *layer.digest)
       throw Error(Kind::Invalid, "its content is not what its digest promises");
   }
 
-  Bytes* take_free() {
+  struct Piece {
+    std::unique_ptr<std::byte[]> room;  // kPiece bytes, once it is used
+    size_t size = 0;
+  };
+
+  Piece* take_free() {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return stopping || filled - drained < kPieces; });
     return stopping ? nullptr : &pieces.at(filled % kPieces);
@@ -88,7 +92,8 @@ struct LayerStream::Impl {
     if (failure) std::rethrow_exception(failure);
     if (filled == drained) return {};
     in_hand = true;
-    return pieces.at(drained % kPieces);
+    const Piece& piece = pieces.at(drained % kPieces);
+    return {piece.room.get(), piece.size};
   }
 
   Blob blob;
@@ -98,7 +103,7 @@ struct LayerStream::Impl {
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::array<Bytes, kPieces> pieces;
+  std::array<Piece, kPieces> pieces;
   uint64_t filled = 0;   // pieces, ever
   uint64_t drained = 0;  // the same
   bool in_hand = false;  // the reader still looks at piece number `drained`

@@ -7,6 +7,8 @@
 #include <set>
 #include <thread>
 
+#include <sys/resource.h>
+
 #include "mvm/base/error.h"
 #include "mvm/base/text.h"
 #include "mvm/crypto/hash.h"
@@ -21,6 +23,9 @@ using std::chrono::milliseconds;
 
 static constexpr milliseconds kMaxBackoff{8'000};
 static constexpr milliseconds kTick{100};
+// Of all downloads but the first. Where the processor is what there is too little of, the first
+// layer comes first, and then unpacking goes before downloading what is not needed yet.
+static constexpr int kNice = 10;
 
 static bool worth_another_try(const Error& error) {
   return error.kind() == Kind::Unavailable || error.kind() == Kind::Timeout;
@@ -268,6 +273,8 @@ struct RegistrySource::Impl {
         if (next == nullptr || stopping) return;
         next->state = Download::State::Running;
       }
+      // Of the calling thread alone: sched(7), "The nice value".
+      if (next != downloads.front().get()) ::setpriority(PRIO_PROCESS, 0, kNice);
       try {
         obtain(*next);
       } catch (...) {
