@@ -340,8 +340,8 @@ crypto::Digest PieceDigests::finish(int fd, uint64_t size,
     std::optional<crypto::Digest>& known = pieces_[start / buffer.size()];
     if (!known) {
       const auto piece = std::span(buffer).first(std::min<uint64_t>(buffer.size(), size - start));
-      const bool whole = sys::pread_exact(fd, piece, start);
-      MVM_ASSERT(whole);
+      if (!sys::pread_exact(fd, piece, start))
+        throw Error(Kind::Conflict, "the image was cut off while it was made");
       known = crypto::tree_piece(piece);
       if (progress) progress(start + piece.size());
     }
