@@ -18,7 +18,7 @@
 namespace mvm::image {
 
 static constexpr size_t kPiece = size_t{256} << 10;
-static constexpr size_t kPieces = 32;
+static constexpr size_t kPieces = 32;  // 8 MiB: how far a layer is unpacked before it is its turn
 
 // Pieces go round: the thread fills the free ones in order, the reader has at most one in hand.
 struct LayerStream::Impl {
