@@ -205,7 +205,7 @@ static std::vector<std::pair<uint64_t, uint64_t>> dead_ranges(const Tree& tree,
   return dead;
 }
 
-ErofsSummary ErofsWriter::finish(const Tree& tree, std::string_view identity) {
+ErofsSummary ErofsWriter::finish(const Tree& tree) {
   Impl& impl = *impl_;
   impl.data.align();
   impl.data.flush();
@@ -216,8 +216,10 @@ ErofsSummary ErofsWriter::finish(const Tree& tree, std::string_view identity) {
   Layout layout(tree);
   // Removed means removed: a guest that reads its disk block by block does not find it either, and
   // it takes no room.
-  for (const auto& [start, end] : dead_ranges(tree, layout))
+  for (const auto& [start, end] : dead_ranges(tree, layout)) {
     sys::punch_hole(impl.output, start, end - start);
+    impl.digests.forget(start, end);
+  }
   std::vector<Planned>& planned = layout.planned();
   const auto common_time = layout.common_time();
   const uint64_t directory_block = Impl::block_number(impl.data.position());
@@ -252,14 +254,12 @@ ErofsSummary ErofsWriter::finish(const Tree& tree, std::string_view identity) {
     const ByteView target = as_bytes(node.target());
     return {target.begin(), target.end()};
   };
-  Appender directories(impl.output, directory_block * kBlock);
-  crypto::Sha256 digest;
+  Appender directories(impl.output, directory_block * kBlock, &impl.digests);
   for (const Planned& inode : planned) {
     if (inode.location == 0) continue;
     const Bytes data = own_data(inode);
     const ByteView body =
         ByteView(data).first(data.size() - own_data_of(tree.node(inode.node)).inlined);
-    digest.update(body);
     directories.put(body);
     directories.align();
   }
@@ -271,7 +271,7 @@ ErofsSummary ErofsWriter::finish(const Tree& tree, std::string_view identity) {
   for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(),
             [&](uint32_t a, uint32_t b) { return planned[a].slot < planned[b].slot; });
-  Appender metadata(impl.output, meta_block * kBlock);
+  Appender metadata(impl.output, meta_block * kBlock, &impl.digests);
   Bytes record;
   for (const uint32_t index : order) {
     const Planned& inode = planned[index];
@@ -293,15 +293,12 @@ ErofsSummary ErofsWriter::finish(const Tree& tree, std::string_view identity) {
       const Bytes data = own_data(inode);
       out.bytes(ByteView(data).last(shape.inlined));
     }
-    digest.update(record);
     metadata.gap(meta_block * kBlock + inode.slot * kSlot - metadata.position());
     metadata.put(record);
   }
   metadata.flush();
 
-  digest.update(as_bytes(identity));
-  const crypto::Digest hash = digest.finish();
-  erofs::Super super;
+  erofs::Super& super = impl.super;
   super.root_nid = static_cast<uint16_t>(layout.of(kRoot).slot);
   super.inodes = planned.size();
   super.build_time = common_time.first;
@@ -309,14 +306,48 @@ ErofsSummary ErofsWriter::finish(const Tree& tree, std::string_view identity) {
   super.blocks = static_cast<uint32_t>(blocks);
   super.meta_block = static_cast<uint32_t>(meta_block);
   super.chunked_files = impl.chunked_files;
-  // A name for this content: of all metadata, which holds the places and ends of all files. As a
-  // UUID of version 8 (RFC 9562, section 5.8).
-  std::copy_n(hash.begin(), super.uuid.size(), super.uuid.begin());
-  super.uuid[6] = (super.uuid[6] & std::byte{0x0f}) | std::byte{0x80};
-  super.uuid[8] = (super.uuid[8] & std::byte{0x3f}) | std::byte{0x80};
   sys::pwrite_all(impl.output, erofs::super_block(super), 0);
   sys::resize_file(impl.output, blocks * kBlock, "sizing the image");
   return {blocks * kBlock, planned.size(), impl.content_bytes};
+}
+
+crypto::Digest ErofsWriter::seal(std::string_view identity,
+                                 const std::function<void(uint64_t)>& progress) {
+  Impl& impl = *impl_;
+  MVM_ASSERT(impl.super.blocks != 0);
+  const uint64_t size = uint64_t{impl.super.blocks} * kBlock;
+  crypto::Sha256 name;
+  name.update(impl.digests.finish(impl.output, size, progress));
+  name.update(as_bytes(identity));
+  const crypto::Digest hash = name.finish();
+  // As a UUID of version 8 (RFC 9562, section 5.8).
+  auto& uuid = impl.super.uuid;
+  std::copy_n(hash.begin(), uuid.size(), uuid.begin());
+  uuid[6] = (uuid[6] & std::byte{0x0f}) | std::byte{0x80};
+  uuid[8] = (uuid[8] & std::byte{0x3f}) | std::byte{0x80};
+  sys::pwrite_all(impl.output, erofs::super_block(impl.super), 0);
+  impl.digests.forget(0, kBlock);
+  return impl.digests.finish(impl.output, size, {});
+}
+
+crypto::Digest PieceDigests::finish(int fd, uint64_t size,
+                                    const std::function<void(uint64_t)>& progress) {
+  std::vector<crypto::Digest> all;
+  pieces_.resize((size + crypto::kTreePiece - 1) / crypto::kTreePiece);
+  all.reserve(pieces_.size());
+  Bytes buffer(crypto::kTreePiece);
+  for (uint64_t start = 0; start < size; start += buffer.size()) {
+    std::optional<crypto::Digest>& known = pieces_[start / buffer.size()];
+    if (!known) {
+      const auto piece = std::span(buffer).first(std::min<uint64_t>(buffer.size(), size - start));
+      if (!sys::pread_exact(fd, piece, start))
+        throw Error(Kind::Conflict, "the image was cut off while it was made");
+      known = crypto::tree_piece(piece);
+      if (progress) progress(start + piece.size());
+    }
+    all.push_back(*known);
+  }
+  return crypto::tree_of_pieces(size, all);
 }
 
 }

@@ -3,9 +3,6 @@
 // rest.
 
 #include <algorithm>
-#include <cerrno>
-
-#include <unistd.h>
 
 #include "mvm/base/error.h"
 #include "mvm/base/text.h"
@@ -14,6 +11,7 @@
 #include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
 
+#include "appender.h"
 #include "erofs_layout.h"
 
 namespace mvm::image {
@@ -27,74 +25,6 @@ inline uint64_t inline_room(const Attributes& attributes) {
   const uint64_t head = erofs::kExtendedInode + erofs::encode_xattrs(attributes).size();
   return head >= kBlock ? 0 : kBlock - head;
 }
-
-// Sequential writes to a file, gathered; gaps stay unwritten, so they read as zeros and cost no
-// disk space.
-class Appender {
- public:
-  static constexpr size_t kBuffer = size_t{1} << 20;
-
-  Appender(int fd, uint64_t start) : fd_(fd), position_(start), flushed_(start) {
-    buffer_.reserve(kBuffer);
-  }
-  uint64_t position() const { return position_; }
-  void put(ByteView data) {
-    if (buffer_.size() + data.size() > kBuffer) flush();
-    if (data.size() >= kBuffer) {
-      sys::pwrite_all(fd_, data, position_);
-      flushed_ = position_ + data.size();
-    } else {
-      buffer_.insert(buffer_.end(), data.begin(), data.end());
-    }
-    position_ += data.size();
-  }
-  void gap(uint64_t length) {
-    if (length == 0) return;
-    flush();
-    position_ += length;
-    flushed_ = position_;
-  }
-  void align() { gap((kBlock - position_ % kBlock) % kBlock); }
-  void flush() {
-    if (!buffer_.empty()) sys::pwrite_all(fd_, buffer_, flushed_);
-    buffer_.clear();
-    flushed_ = position_;
-  }
-  // `length` bytes at `offset` of `fd`; less when that file ends before.
-  uint64_t copy_from(int fd, uint64_t offset, uint64_t length) {
-    flush();
-    uint64_t done = 0;
-    while (done < length && kernel_copies_) {
-      auto from = static_cast<off_t>(offset + done);
-      auto to = static_cast<off_t>(position_);
-      const ssize_t moved = ::copy_file_range(fd, &from, fd_, &to, length - done, 0);
-      if (moved < 0 && errno == EINTR) continue;
-      // Other file systems, /proc and the like: by hand, and so for the rest of this image.
-      if (moved < 0) kernel_copies_ = false;
-      // 0 may mean a file whose size the kernel does not know; reading decides.
-      if (moved <= 0) break;
-      done += static_cast<uint64_t>(moved);
-      position_ += static_cast<uint64_t>(moved);
-    }
-    flushed_ = position_;
-    Bytes chunk;
-    while (done < length) {
-      chunk.resize(static_cast<size_t>(std::min<uint64_t>(length - done, kBuffer)));
-      const size_t got = sys::pread_some(fd, chunk, offset + done);
-      if (got == 0) break;
-      put(ByteView(chunk).first(got));
-      done += got;
-    }
-    return done;
-  }
-
- private:
-  int fd_;
-  Bytes buffer_;
-  uint64_t position_;  // where the next byte goes
-  uint64_t flushed_;   // where the buffer starts
-  bool kernel_copies_ = true;
-};
 
 // The file being written.
 struct OpenFile {
@@ -112,7 +42,7 @@ struct ErofsWriter::Impl {
       : output(output_fd),
         scratch(scratch_fd),
         max_bytes(limit),
-        data(output_fd, kBlock),
+        data(output_fd, kBlock, &digests),
         tails(scratch_fd, 0) {}
 
   uint64_t written() const { return data.position() - kBlock + tails.position(); }
@@ -146,10 +76,12 @@ struct ErofsWriter::Impl {
   int output;
   int scratch;
   uint64_t max_bytes;
+  PieceDigests digests;  // of the output
   Appender data;
   Appender tails;
   OpenFile file;
   uint64_t content_bytes = 0;
+  erofs::Super super;  // once everything else is written
   bool chunked_files = false;
 };
 

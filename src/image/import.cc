@@ -14,6 +14,7 @@
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 
+#include "layer_stream.h"
 #include "reading.h"
 
 namespace mvm::image {
@@ -69,12 +70,12 @@ struct Work {
       if (progress) progress(done, total, phase);
     };
     tell(0, writer.written(), Phase::Writing);
-    const ErofsSummary summary = writer.finish(tree, identity_of(manifest.config));
+    const ErofsSummary summary = writer.finish(tree);
     tell(summary.size, summary.size, Phase::Writing);
 
     Meter meter(progress, Phase::Hashing, summary.size);
     manifest.digest = crypto::digest_hex(
-        crypto::sha256_of_file(output.get(), [&](uint64_t done) { meter.at(done); }));
+        writer.seal(identity_of(manifest.config), [&](uint64_t done) { meter.at(done); }));
     meter.tell(summary.size);
 
     manifest.name = name.text();
@@ -206,24 +207,67 @@ static store::ImageConfig config_of(const oci::Config& config) {
           config.workdir,    config.stop_signal, config.labels, config.health};
 }
 
+// The layers' streams, in order. While one is read, the next one is unpacked already, as far as its
+// pieces go: unpacking takes longer than reading.
+class LayerStreams {
+ public:
+  LayerStreams(OciSource& source, const std::vector<Layer>& layers, uint64_t limit)
+      : source_(source), layers_(layers), limit_(limit) {}
+
+  // Of layer `number`, which is the next one.
+  LayerStream& open(size_t number) {
+    current_ = std::move(ahead_);
+    if (!current_) current_ = make(number);
+    tried_ = 0;
+    return *current_;
+  }
+  // `read` bytes of the current one, which is `number`, have been read.
+  void look_ahead(size_t number, uint64_t read) {
+    if (ahead_ || number + 1 == layers_.size() || read - tried_ < kStep) return;
+    tried_ = read;
+    if (!source_.has_layer(layers_[number + 1])) return;
+    try {
+      ahead_ = make(number + 1);
+    } catch (const Error&) {  // NOLINT(bugprone-empty-catch)
+      // It is said when it is that layer's turn.
+    }
+  }
+
+ private:
+  static constexpr uint64_t kStep = uint64_t{1} << 20;
+
+  std::unique_ptr<LayerStream> make(size_t number) {
+    const Layer& layer = layers_[number];
+    return std::make_unique<LayerStream>(source_.open_layer(layer), layer, limit_);
+  }
+
+  OciSource& source_;
+  const std::vector<Layer>& layers_;
+  uint64_t limit_;  // of what one of them unpacks to
+  std::unique_ptr<LayerStream> current_;
+  std::unique_ptr<LayerStream> ahead_;
+  uint64_t tried_ = 0;
+};
+
 static void read_layers(OciSource& source, const OciImage& image, const ImportOptions& options,
                         const Progress& progress, Work& work) {
   uint64_t total = 0;
   for (const Layer& layer : image.layers) total += layer.size;
   Meter meter(progress, Phase::Reading, total != 0 ? std::optional(total) : std::nullopt);
   LayerReader reader(options, work.tree, work.writer, work.notes);
+  LayerStreams streams(source, image.layers, options.limits.unpacked);
   uint64_t before = 0;
   for (size_t i = 0; i < image.layers.size(); ++i) {
-    const Layer& layer = image.layers[i];
     const std::string doing = "layer " + std::to_string(i + 1) + " of " +
                               std::to_string(image.layers.size()) + " (" +
-                              printable(layer.place, 80) + ")";
+                              printable(image.layers[i].place, 80) + ")";
     while_doing(doing, [&] {
-      Blob blob = source.open_layer(layer);
-      const uint64_t size = blob.size;
-      reader.read(std::move(blob), layer, options.limits.unpacked - reader.unpacked(),
-                  [&](uint64_t done) { meter.at(before + done); });
-      before += size;
+      LayerStream& stream = streams.open(i);
+      reader.read(stream, [&](uint64_t done) {
+        meter.at(before + done);
+        streams.look_ahead(i, done);
+      });
+      before += stream.consumed();
     });
   }
   meter.tell(before);

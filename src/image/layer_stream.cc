@@ -18,7 +18,7 @@
 namespace mvm::image {
 
 static constexpr size_t kPiece = size_t{256} << 10;
-static constexpr size_t kPieces = 8;
+static constexpr size_t kPieces = 32;  // 8 MiB: how far a layer is unpacked before it is its turn
 
 // Pieces go round: the thread fills the free ones in order, the reader has at most one in hand.
 struct LayerStream::Impl {
@@ -39,36 +39,36 @@ struct LayerStream::Impl {
 
   void produce() {
     crypto::Sha256 packed;
-    crypto::Sha256 unpacked;
+    const bool check_packed = layer.digest && !blob.verified;
     const auto input = [&](std::span<std::byte> into) {
       const uint64_t done = consumed.load(std::memory_order_relaxed);
       const auto want = static_cast<size_t>(std::min<uint64_t>(into.size(), blob.size - done));
       if (want == 0) return size_t{0};
       const size_t got = sys::pread_some(blob.fd.get(), into.first(want), blob.offset + done);
       if (got == 0) throw Error(Kind::Invalid, "it has been cut off");
-      if (layer.digest) packed.update(into.first(got));
+      if (check_packed) packed.update(into.first(got));
       consumed.store(done + got, std::memory_order_relaxed);
       return got;
     };
     Inflater inflater(input, limit);
     while (true) {
-      Bytes* piece = take_free();
+      Piece* piece = take_free();
       if (piece == nullptr) return;  // nobody wants more
-      piece->resize(kPiece);
-      const size_t got = inflater.read(*piece);
-      piece->resize(got);
-      if (got == 0) break;
-      unpacked.update(*piece);
+      if (!piece->room) piece->room = std::make_unique_for_overwrite<std::byte[]>(kPiece);
+      piece->size = inflater.read({piece->room.get(), kPiece});
+      if (piece->size == 0) break;
       put_full();
     }
-    if (layer.digest && oci::Digest(packed.finish()) != *layer.digest)
+    if (check_packed && oci::Digest(packed.finish()) != *layer.digest)
       throw Error(Kind::Invalid, "its content is not what its digest promises");
-    if (oci::Digest(unpacked.finish()) != layer.diff_id)
-      throw Error(Kind::Invalid,
-                  "what it unpacks to is not what the image's configuration promises");
   }
 
-  Bytes* take_free() {
+  struct Piece {
+    std::unique_ptr<std::byte[]> room;  // kPiece bytes, once it is used
+    size_t size = 0;
+  };
+
+  Piece* take_free() {
     std::unique_lock lock(mutex);
     changed.wait(lock, [&] { return stopping || filled - drained < kPieces; });
     return stopping ? nullptr : &pieces.at(filled % kPieces);
@@ -79,6 +79,23 @@ struct LayerStream::Impl {
     changed.notify_all();
   }
 
+  // For the reader; empty when no more comes.
+  ByteView wait_for_piece() {
+    std::unique_lock lock(mutex);
+    if (in_hand) {
+      in_hand = false;
+      ++drained;
+      changed.notify_all();
+    }
+    changed.wait(lock, [&] { return ended || filled > drained; });
+    // What was read before it went wrong is not worth looking at either.
+    if (failure) std::rethrow_exception(failure);
+    if (filled == drained) return {};
+    in_hand = true;
+    const Piece& piece = pieces.at(drained % kPieces);
+    return {piece.room.get(), piece.size};
+  }
+
   Blob blob;
   Layer layer;
   uint64_t limit;
@@ -86,7 +103,7 @@ struct LayerStream::Impl {
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::array<Bytes, kPieces> pieces;
+  std::array<Piece, kPieces> pieces;
   uint64_t filled = 0;   // pieces, ever
   uint64_t drained = 0;  // the same
   bool in_hand = false;  // the reader still looks at piece number `drained`
@@ -94,6 +111,10 @@ struct LayerStream::Impl {
   bool ended = false;
   std::exception_ptr failure;
   std::thread thread;
+
+  // The reader's own.
+  crypto::Sha256 unpacked;
+  bool verified = false;
 };
 
 LayerStream::LayerStream(Blob blob, const Layer& layer, uint64_t limit)
@@ -115,19 +136,16 @@ LayerStream::~LayerStream() {
 }
 
 ByteView LayerStream::next() {
-  Impl& impl = *impl_;
-  std::unique_lock lock(impl.mutex);
-  if (impl.in_hand) {
-    impl.in_hand = false;
-    ++impl.drained;
-    impl.changed.notify_all();
+  const ByteView piece = impl_->wait_for_piece();
+  if (!piece.empty()) {
+    impl_->unpacked.update(piece);
+  } else if (!impl_->verified) {
+    if (oci::Digest(impl_->unpacked.finish()) != impl_->layer.diff_id)
+      throw Error(Kind::Invalid,
+                  "what it unpacks to is not what the image's configuration promises");
+    impl_->verified = true;
   }
-  impl.changed.wait(lock, [&] { return impl.ended || impl.filled > impl.drained; });
-  // What was read before it went wrong is not worth looking at either.
-  if (impl.failure) std::rethrow_exception(impl.failure);
-  if (impl.filled == impl.drained) return {};
-  impl.in_hand = true;
-  return impl.pieces.at(impl.drained % kPieces);
+  return piece;
 }
 
 uint64_t LayerStream::consumed() const { return impl_->consumed.load(std::memory_order_relaxed); }

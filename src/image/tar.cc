@@ -179,16 +179,21 @@ void read_tar_stream(const std::function<ByteView()>& next, const std::string& s
   meter.tell(done);
 }
 
-void LayerReader::read(Blob blob, const Layer& layer, uint64_t limit,
-                       const std::function<void(uint64_t)>& tick) {
+void LayerReader::read(LayerStream& stream, const std::function<void(uint64_t)>& tick) {
   tree_.next_layer();
-  LayerStream stream(std::move(blob), layer, limit);
   const uint64_t before = unpacked_;
   const Bytes zeros(kTarBlock);
   bool padded = false;
-  TarReader reader([&] {
+  const auto next = [&] {
     const ByteView piece = stream.next();
     unpacked_ += piece.size();
+    if (unpacked_ > options_.limits.unpacked)
+      throw Error(Kind::Exhausted,
+                  "the layers unpack to more than " + format_size(options_.limits.unpacked));
+    return piece;
+  };
+  TarReader reader([&] {
+    const ByteView piece = next();
     if (!piece.empty() || padded) return piece;
     // Some builders (umoci) end with the last file's last byte instead of a whole block.
     padded = true;
@@ -203,8 +208,8 @@ void LayerReader::read(Blob blob, const Layer& layer, uint64_t limit,
   archive_read_support_format_empty(reader.handle());
   reader.read(tree_, options_.limits, entries, Stacking::Layer);
   // What follows the end mark is part of what the digests are about.
-  for (ByteView piece = stream.next(); !piece.empty(); piece = stream.next())
-    unpacked_ += piece.size();
+  while (!next().empty()) {
+  }
   tick(stream.consumed());
 }
 

@@ -7,6 +7,8 @@
 #include <set>
 #include <thread>
 
+#include <sys/resource.h>
+
 #include "mvm/base/error.h"
 #include "mvm/base/text.h"
 #include "mvm/crypto/hash.h"
@@ -21,6 +23,9 @@ using std::chrono::milliseconds;
 
 static constexpr milliseconds kMaxBackoff{8'000};
 static constexpr milliseconds kTick{100};
+// Of all downloads but the first. Where the processor is what there is too little of, the first
+// layer comes first, and then unpacking goes before downloading what is not needed yet.
+static constexpr int kNice = 10;
 
 static bool worth_another_try(const Error& error) {
   return error.kind() == Kind::Unavailable || error.kind() == Kind::Timeout;
@@ -31,6 +36,8 @@ struct Download {
   enum class State { Waiting, Running, Here, Failed };
   image::Layer layer;
   State state = State::Waiting;
+  bool verified = false;  // it has come just now, and not in an earlier pull
+  sys::Fd file;           // its bytes, while they are not yet in the store
   std::exception_ptr failure;
 };
 
@@ -192,7 +199,7 @@ struct RegistrySource::Impl {
       throw Error(Kind::Unavailable, "registry " + endpoint.base().host + ": a layer ended early");
   }
 
-  void download(const image::Layer& layer, const store::PartialBlob& part) {
+  void fetch_layer(const image::Layer& layer, const store::PartialBlob& part) {
     crypto::Sha256 hash;
     uint64_t have = 0;
     milliseconds wait = options.backoff;
@@ -220,20 +227,40 @@ struct RegistrySource::Impl {
   }
 
   // Until it is here, by us or by somebody else who was first.
-  void obtain(const image::Layer& layer) {
+  void obtain(Download& download) {
+    const image::Layer& layer = download.layer;
     while (true) {
       if (const auto found = blobs.find(*layer.digest);
           found && sys::file_size(found->get()) == layer.size) {
         done += layer.size;
-        return;
+        return is_here(download, {});
       }
       if (auto part = blobs.begin(*layer.digest)) {
-        download(layer, *part);
-        blobs.commit(std::move(*part), *layer.digest);
+        fetch_layer(layer, *part);
+        // It is unpacked while the disk takes it.
+        is_here(download, part->duplicate());
+        keep(download, std::move(*part));
         return;
       }
       pause(kTick);
     }
+  }
+  void is_here(Download& download, sys::Fd file) {
+    const std::lock_guard lock(mutex);
+    download.verified = static_cast<bool>(file);
+    download.file = std::move(file);
+    download.state = Download::State::Here;
+    changed.notify_all();
+  }
+  // For later pulls. This one has its bytes, and does not fail where the store cannot take them.
+  void keep(Download& download, store::PartialBlob part) {
+    try {
+      blobs.commit(std::move(part), *download.layer.digest);
+    } catch (const Error&) {
+      return;
+    }
+    const std::lock_guard lock(mutex);
+    download.file.reset();
   }
 
   void work() noexcept {
@@ -246,16 +273,16 @@ struct RegistrySource::Impl {
         if (next == nullptr || stopping) return;
         next->state = Download::State::Running;
       }
-      std::exception_ptr failure;
+      // Of the calling thread alone: sched(7), "The nice value".
+      if (next != downloads.front().get()) ::setpriority(PRIO_PROCESS, 0, kNice);
       try {
-        obtain(next->layer);
+        obtain(*next);
       } catch (...) {
-        failure = std::current_exception();
+        const std::lock_guard lock(mutex);
+        next->failure = std::current_exception();
+        next->state = Download::State::Failed;
+        changed.notify_all();
       }
-      const std::lock_guard lock(mutex);
-      next->failure = failure;
-      next->state = failure ? Download::State::Failed : Download::State::Here;
-      changed.notify_all();
     }
   }
 
@@ -271,9 +298,17 @@ struct RegistrySource::Impl {
     std::set<oci::Digest> seen;
     for (const image::Layer& layer : layers) {
       if (!seen.insert(*layer.digest).second) continue;
-      downloads.push_back(std::make_unique<Download>(Download{layer, {}, {}}));
+      downloads.push_back(std::make_unique<Download>(Download{.layer = layer}));
       total += layer.size;
     }
+  }
+
+  const Download& download_of(const image::Layer& layer) const {
+    const auto found = std::find_if(downloads.begin(), downloads.end(), [&](const auto& download) {
+      return *download->layer.digest == *layer.digest;
+    });
+    MVM_ASSERT(found != downloads.end());
+    return **found;
   }
 
   void start_threads() {
@@ -334,15 +369,17 @@ image::OciImage RegistrySource::resolve(const image::Selection& selection) {
   return image;
 }
 
+bool RegistrySource::has_layer(const image::Layer& layer) {
+  Impl& impl = *impl_;
+  const std::lock_guard lock(impl.mutex);
+  return impl.download_of(layer).state == Download::State::Here;
+}
+
 image::Blob RegistrySource::open_layer(const image::Layer& layer) {
   Impl& impl = *impl_;
   std::unique_lock lock(impl.mutex);
   impl.start_threads();
-  const auto found =
-      std::find_if(impl.downloads.begin(), impl.downloads.end(),
-                   [&](const auto& download) { return *download->layer.digest == *layer.digest; });
-  MVM_ASSERT(found != impl.downloads.end());
-  const Download& download = **found;
+  const Download& download = impl.download_of(layer);
   while (download.state != Download::State::Here) {
     if (download.failure) std::rethrow_exception(download.failure);
     impl.changed.wait_for(lock, kTick);
@@ -350,10 +387,12 @@ image::Blob RegistrySource::open_layer(const image::Layer& layer) {
     impl.tell();
     lock.lock();
   }
-  auto fd = impl.blobs.find(*layer.digest);
+  const bool verified = download.verified;
+  auto fd =
+      download.file ? std::optional(download.file.duplicate()) : impl.blobs.find(*layer.digest);
   if (!fd) throw Error(Kind::Conflict, "a layer was removed while it was needed");
   const uint64_t size = sys::file_size(fd->get());
-  return {std::move(*fd), 0, size};
+  return {std::move(*fd), 0, size, verified};
 }
 
 }

@@ -20,6 +20,7 @@
 #include "mvm/base/text.h"
 #include "mvm/crypto/hash.h"
 #include "mvm/crypto/random.h"
+#include "mvm/crypto/tree_hash.h"
 #include "mvm/oci/reference.h"
 #include "mvm/store/quota.h"
 #include "mvm/sys/error.h"
@@ -310,7 +311,10 @@ Image Images::verify(std::string_view ref, const std::function<void(uint64_t)>& 
     throw Error(Kind::Invalid, shown + " has " + std::to_string(sys::file_size(root.get())) +
                                    " bytes, not " + std::to_string(image.manifest.size) +
                                    "; remove it and import it again");
-  if (crypto::digest_hex(crypto::sha256_of_file(root.get(), progress)) != image.digest)
+  const crypto::Digest digest = image.manifest.version == 1
+                                    ? crypto::sha256_of_file(root.get(), progress)
+                                    : crypto::tree_of_file(root.get(), progress);
+  if (crypto::digest_hex(digest) != image.digest)
     throw Error(Kind::Invalid,
                 shown +
                     " is damaged: its bytes are not those that its digest names; remove it and "

@@ -35,7 +35,7 @@ static proto::HealthCheck health_from(const Json& json, std::string_view where) 
 std::string manifest_to_json(const Manifest& manifest) {
   const ImageConfig& config = manifest.config;
   Json json = {
-      {"version", kManifestVersion},
+      {"version", manifest.version},
       {"name", manifest.name},
       {"created", manifest.created},
       {"source",
@@ -67,10 +67,12 @@ Manifest manifest_from_json(std::string_view text, std::string_view where) {
   try {
     const Json json = Json::parse(text);
     const int version = json.at("version").get<int>();
+    if (version < 1) throw Error(Kind::Invalid, std::string(where) + ": it has no such version");
     if (version > kManifestVersion)
       throw Error(Kind::Unsupported, std::string(where) + ": written by a newer mvm (version " +
                                          std::to_string(version) + ")");
     Manifest manifest;
+    manifest.version = version;
     json.at("name").get_to(manifest.name);
     json.at("created").get_to(manifest.created);
     json.at("source").at("kind").get_to(manifest.source_kind);

@@ -18,6 +18,7 @@
 
 #include "mvm/base/bytes.h"
 #include "mvm/base/error.h"
+#include "mvm/crypto/hash.h"
 #include "mvm/image/tree.h"
 #include "mvm/sys/fd.h"
 
@@ -62,9 +63,14 @@ class ErofsWriter {
   // File data taken so far, in bytes.
   uint64_t written() const;
 
-  // Lays out and writes everything else. The writer is done then. `identity` goes into the image's
-  // UUID: the same files under another identity are another image.
-  ErofsSummary finish(const Tree& tree, std::string_view identity = {});
+  // Lays out and writes everything else. No more files then.
+  ErofsSummary finish(const Tree& tree);
+
+  // Gives the image a UUID, which names all its bytes and `identity`: the same files under another
+  // identity are another image. Returns crypto::tree_of_file of the output. Most of it was computed
+  // while that was written; `progress` gets the position of what has to be read.
+  crypto::Digest seal(std::string_view identity,
+                      const std::function<void(uint64_t)>& progress = {});
 
  private:
   struct Impl;

@@ -20,6 +20,7 @@ struct Blob {
   sys::Fd fd;
   uint64_t offset = 0;
   uint64_t size = 0;
+  bool verified = false;  // by the source, just now: its bytes are what the layer's digest promises
 };
 
 struct Layer {
@@ -49,6 +50,8 @@ class OciSource {
   virtual std::string_view kind() const = 0;  // "oci-layout", "oci-archive", ...
   virtual OciImage resolve(const Selection& selection) = 0;
   virtual Blob open_layer(const Layer& layer) = 0;
+  // Whether open_layer would give it at once.
+  virtual bool has_layer(const Layer&) { return true; }
 };
 
 // The source that a path is by its content: an OCI layout in a directory or a tar archive, or a

@@ -22,16 +22,17 @@ using Notes = std::map<std::string, uint64_t>;
 void read_directory(const std::string& path, const ImportOptions& options, const Progress& progress,
                     Tree& tree, ErofsWriter& writer, Notes& notes);
 
+class LayerStream;
+
 // Lays the layers of an OCI image over each other, from the lowest.
 class LayerReader {
  public:
   LayerReader(const ImportOptions& options, Tree& tree, ErofsWriter& writer, Notes& notes)
       : options_(options), tree_(tree), writer_(writer), notes_(notes) {}
 
-  // Takes the next layer, verifying it on the way: when this returns, its digests held. `limit`
-  // bounds what it may unpack to; `tick` gets the bytes of the blob read so far.
-  void read(Blob blob, const Layer& layer, uint64_t limit,
-            const std::function<void(uint64_t)>& tick);
+  // Takes the next layer. When this returns, its digests held. `tick` gets the bytes of the blob
+  // read so far.
+  void read(LayerStream& stream, const std::function<void(uint64_t)>& tick);
   uint64_t unpacked() const { return unpacked_; }  // bytes of tar streams so far
 
  private:

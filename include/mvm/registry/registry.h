@@ -58,6 +58,7 @@ class RegistrySource : public image::OciSource {
   // Throws Error: Denied (credentials, policy), NotFound, Unavailable, Invalid (what it says is
   // wrong).
   image::OciImage resolve(const image::Selection& selection) override;
+  bool has_layer(const image::Layer& layer) override;
   // Waits until the layer is here.
   image::Blob open_layer(const image::Layer& layer) override;
 

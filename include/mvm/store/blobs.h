@@ -27,6 +27,7 @@ class PartialBlob {
   PartialBlob(PartialBlob&&) noexcept = default;
   PartialBlob& operator=(PartialBlob&&) = delete;
   int fd() const { return fd_.get(); }  // empty at first, for reading and writing
+  sys::Fd duplicate() const { return fd_.duplicate(); }
 
  private:
   friend class Blobs;

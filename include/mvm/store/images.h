@@ -26,7 +26,8 @@ namespace mvm::store {
 
 // The shortest part of a digest that may stand for it.
 inline constexpr size_t kMinDigestPrefix = 12;
-inline constexpr int kManifestVersion = 1;
+// 1: the digest is SHA-256 of all bytes in their order. 2: it is crypto::tree_of_file.
+inline constexpr int kManifestVersion = 2;
 
 // "name" or "name:tag"; the tag is "latest" when there is none. A plain name follows
 // name_complaint; one with a slash is a repository of a registry with its host
@@ -54,6 +55,7 @@ struct ImageConfig {
 };
 
 struct Manifest {
+  int version = kManifestVersion;
   std::string name;         // name:tag it was first imported as
   std::string created;      // RFC 3339, UTC
   std::string source_kind;  // "directory", "tar", "oci-layout", "registry", ...

@@ -225,6 +225,52 @@ TEST_F(OciSources, BlobsThatAreNotWhatTheyPromiseAreRefused) {
   }
 }
 
+// The next layer is unpacked while a large one is read; what is wrong with it is its own fault.
+TEST_F(OciSources, WhatIsWrongWithALayerIsSaidOfThatOne) {
+  const std::string large = TarBuilder().file("large", std::string(30 << 20, 'l')).bytes();
+  const std::string tar = TarBuilder().file("f", std::string(3 << 20, 'x')).bytes();
+  const auto refusal = [&](const std::string& packed, size_t cut) {
+    OciBuilder image;
+    image.layer(large, large).layer(tar, packed).layer(TarBuilder().file("g", "1"));
+    const std::string digest = image.layers()[1]["digest"];
+    image.blobs[digest].resize(packed.size() - cut);
+    const std::string message = refused(image.save(at("layout"))).message();
+    EXPECT_THAT(message, HasSubstr("layer 2 of 3"));
+    sys::remove_tree(at("layout"));
+    return message;
+  };
+  EXPECT_THAT(refusal(tar, 1000), HasSubstr("bytes, not the"));
+  EXPECT_THAT(refusal(gzip(tar).substr(0, 1000), 0), HasSubstr("cut off"));
+  EXPECT_THAT(refusal(gzip("no archive"), 0), HasSubstr("configuration promises"));
+  OciBuilder image;
+  image.layer(large, large).layer(tar, tar);
+  image.save(at("gone"));
+  sys::remove_file(at("gone") + "/blobs/sha256/" + digest_of(tar).substr(7));
+  EXPECT_THAT(refused(at("gone")).message(), HasSubstr("layer 2 of 2"));
+}
+
+// One whose damage is found while the other is read, which fails first.
+TEST_F(OciSources, OfTwoDamagedLayersTheLowerOneIsNamed) {
+  const std::string large = TarBuilder().file("large", std::string(30 << 20, 'l')).bytes();
+  OciBuilder image;
+  image.layer(large.substr(0, large.size() - 1) + "x", large);
+  image.layer(TarBuilder().file("f", "x").bytes(), "no archive");
+  EXPECT_THAT(refused(image.save(at("layout"))).message(), HasSubstr("layer 1 of 2"));
+}
+
+TEST_F(OciSources, LayersTogetherUnpackToNoMoreThanTheirBound) {
+  const std::string tar = TarBuilder().file("f", std::string(20 << 20, 'x')).bytes();
+  OciBuilder image;
+  for (int i = 0; i < 3; ++i) image.layer(tar, tar);
+  image.save(at("layout"));
+  ImportOptions options;
+  options.limits.unpacked = 50 << 20;
+  const Error error = refused(at("layout"), options);
+  EXPECT_EQ(error.kind(), Kind::Exhausted);
+  EXPECT_THAT(error.message(), HasSubstr("layer 3 of 3"));
+  EXPECT_THAT(error.message(), HasSubstr("unpack to more than 50 MiB"));
+}
+
 TEST_F(OciSources, TrailingBytesOfALayerAreVerifiedToo) {
   const std::string tar = TarBuilder().file("f", "x").bytes();
   OciBuilder image;

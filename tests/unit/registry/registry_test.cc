@@ -119,6 +119,39 @@ TEST_F(Registry, LayersThatAreHereAreNotDownloadedAgain) {
   EXPECT_TRUE(pull(registry).existed);
 }
 
+// What came in this pull was verified on its way; what was here before may have been damaged since.
+TEST_F(Registry, LayersOfEarlierPullsAreVerifiedAgain) {
+  OciBuilder first;
+  const std::string digest = one_layer(first);
+  serve(first);
+  const FakeRegistry registry([&](const auto& request) { return answer(request); });
+  const Imported imported = pull(registry);
+  const std::string path = paths_.blobs_dir() + "/" + digest.substr(7);
+  std::string bytes = sys::read_text_file(path, 1 << 20);
+  bytes.back() ^= 1;
+  sys::write_file_atomic(path, as_bytes(bytes));
+  store::Images(paths_).remove(imported.image.digest, {});
+  const Error error = error_of([&] { pull(registry); });
+  EXPECT_THAT(error.message(), HasSubstr("layer 1 of 1"));
+  EXPECT_THAT(error.message(), HasSubstr("its content is not what its digest promises"));
+}
+
+// The store only saves a later pull the download.
+TEST_F(Registry, APullDoesNotFailWhereItsLayersCannotBeKept) {
+  OciBuilder image;
+  const std::string digest = one_layer(image);
+  serve(image);
+  const FakeRegistry registry([&](const auto& request) {
+    // Nothing can be renamed to what is a directory.
+    if (request.path().ends_with(digest))
+      sys::make_directories(paths_.blobs_dir() + "/" + digest.substr(7));
+    return answer(request);
+  });
+  EXPECT_EQ(file_in(pull(registry)).size(), 300'000U);
+  for (const std::string& name : sys::list_directory(paths_.blobs_dir()))
+    EXPECT_FALSE(name.starts_with(".part")) << name;
+}
+
 TEST_F(Registry, AsksForRoomBeforeAnythingIsDownloaded) {
   OciBuilder image;
   std::string noise;

@@ -85,7 +85,8 @@ TEST(Manifest, SurvivesTheRoundTrip) {
 }
 
 TEST(Manifest, WhatIsWrongOrNewerIsRefused) {
-  for (const char* bad : {"", "{}", "[]", "{\"version\":\"1\"}", "{\"version\":1,\"name\":3}"})
+  for (const char* bad :
+       {"", "{}", "[]", "{\"version\":\"1\"}", "{\"version\":1,\"name\":3}", "{\"version\":0}"})
     EXPECT_EQ(error_of([&] { manifest_from_json(bad, "m.json"); }).kind(), Kind::Invalid) << bad;
   const Error newer = error_of([] { manifest_from_json("{\"version\":99}", "m.json"); });
   EXPECT_EQ(newer.kind(), Kind::Unsupported);

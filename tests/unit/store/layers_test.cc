@@ -1,10 +1,13 @@
 // Names of registries, tags, damage, pruning, and the layers that pulls leave for later ones.
 
+#include <fcntl.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "mvm/base/error.h"
 #include "mvm/crypto/hash.h"
+#include "mvm/crypto/tree_hash.h"
 #include "mvm/store/blobs.h"
 #include "mvm/store/images.h"
 #include "mvm/sys/file.h"
@@ -28,7 +31,10 @@ class StoreTest : public ::testing::Test {
     sys::write_file_atomic(staging.root(), as_bytes(content));
     Manifest manifest;
     manifest.name = name;
-    manifest.digest = crypto::digest_hex(crypto::sha256(as_bytes(content)));
+    manifest.version = version_;
+    const sys::Fd file = sys::open_file(staging.root(), O_RDONLY);
+    manifest.digest = crypto::digest_hex(version_ == 1 ? crypto::sha256_of_file(file.get())
+                                                       : crypto::tree_of_file(file.get()));
     manifest.size = content.size();
     manifest.source_digest = digest('a').text();
     manifest.source_index = digest('b').text();
@@ -49,6 +55,7 @@ class StoreTest : public ::testing::Test {
     return [](const std::string&) { return std::vector<std::string>{}; };
   }
 
+  int version_ = kManifestVersion;
   sys::TempDir scratch_;
   Paths paths_;
 };
@@ -95,6 +102,16 @@ TEST_F(StoreTest, VerifyFindsDamageAndLoss) {
   EXPECT_EQ(kind_of([&] { images.verify("one"); }), Kind::Invalid);
   sys::write_file_atomic(image.root, as_bytes(""));
   EXPECT_EQ(kind_of([&] { images.verify("one"); }), Kind::Invalid);
+}
+
+TEST_F(StoreTest, VerifyKnowsTheDigestsOfOlderManifests) {
+  version_ = 1;
+  const Image image = add("old", "content");
+  Images images(paths_);
+  EXPECT_EQ(images.verify("old").digest, image.digest);
+  EXPECT_EQ(images.get("old").manifest.version, 1);
+  sys::write_file_atomic(image.root, as_bytes("Content"));
+  EXPECT_EQ(kind_of([&] { images.verify("old"); }), Kind::Invalid);
 }
 
 TEST_F(StoreTest, PruneTakesWhatHasNoNameAndNoSandbox) {

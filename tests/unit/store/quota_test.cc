@@ -1,11 +1,13 @@
 // What images and layers may take, and what happens at that bound.
 #include "mvm/store/quota.h"
 
+#include <fcntl.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "mvm/base/error.h"
-#include "mvm/crypto/hash.h"
+#include "mvm/crypto/tree_hash.h"
 #include "mvm/store/blobs.h"
 #include "mvm/store/images.h"
 #include "mvm/sys/file.h"
@@ -41,7 +43,8 @@ class QuotaTest : public ::testing::Test {
     sys::write_file_atomic(staging.root(), as_bytes(content));
     Manifest manifest;
     manifest.name = name + ":latest";
-    manifest.digest = crypto::digest_hex(crypto::sha256(as_bytes(content)));
+    const sys::Fd file = sys::open_file(staging.root(), O_RDONLY);
+    manifest.digest = crypto::digest_hex(crypto::tree_of_file(file.get()));
     manifest.size = size;
     return images.commit(std::move(staging), manifest, parse_image_name(name));
   }

@@ -1,0 +1,31 @@
+#pragma once
+// A file's digest of which parts can be computed apart, in any order and by several processors:
+//
+//   leaf    SHA-256 of 64 KiB of the file; the last leaf may be shorter
+//   piece   SHA-256 of the digests of its 16 leaves (1 MiB); the last piece may have fewer
+//   file    SHA-256 of "mvm tree 1\n", the file's size (64 bits, little-endian) and the digests of
+//           its pieces
+//
+// The size fixes the tree's shape, so two files have one digest only where SHA-256 collides.
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "mvm/base/bytes.h"
+#include "mvm/crypto/hash.h"
+
+namespace mvm::crypto {
+
+inline constexpr size_t kTreeLeaf = size_t{64} << 10;
+inline constexpr size_t kTreePiece = size_t{1} << 20;
+
+// At least one byte, at most kTreePiece.
+Digest tree_piece(ByteView bytes);
+// `pieces` are all of the file's.
+Digest tree_of_pieces(uint64_t size, std::span<const Digest> pieces);
+
+// Like sha256_of_file.
+Digest tree_of_file(int fd, const std::function<void(uint64_t)>& progress = {});
+
+}

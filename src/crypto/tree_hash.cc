@@ -1,0 +1,67 @@
+#include "mvm/crypto/tree_hash.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include <fcntl.h>
+
+#include "mvm/base/error.h"
+#include "mvm/sys/io.h"
+
+#include "lanes.h"
+
+namespace mvm::crypto {
+
+static constexpr std::string_view kName = "mvm tree 1\n";
+
+Digest tree_piece(ByteView bytes) {
+  MVM_ASSERT(!bytes.empty() && bytes.size() <= kTreePiece);
+  Sha256 piece;
+  if (bytes.size() == kTreePiece && have_lanes()) {
+    std::array<Digest, kLanes> leaves;
+    sha256_of_leaves(bytes.first<kTreePiece>(), leaves);
+    for (const Digest& leaf : leaves) piece.update(leaf);
+    return piece.finish();
+  }
+  while (!bytes.empty()) {
+    const ByteView leaf = bytes.first(std::min(bytes.size(), kTreeLeaf));
+    piece.update(sha256(leaf));
+    bytes = bytes.subspan(leaf.size());
+  }
+  return piece.finish();
+}
+
+Digest tree_of_pieces(uint64_t size, std::span<const Digest> pieces) {
+  MVM_ASSERT(pieces.size() == size / kTreePiece + (size % kTreePiece != 0 ? 1 : 0));
+  std::array<std::byte, 8> length{};
+  for (size_t i = 0; i < length.size(); ++i) length.at(i) = static_cast<std::byte>(size >> (8 * i));
+  Sha256 file;
+  file.update(as_bytes(kName));
+  file.update(length);
+  for (const Digest& piece : pieces) file.update(piece);
+  return file.finish();
+}
+
+Digest tree_of_file(int fd, const std::function<void(uint64_t)>& progress) {
+  ::posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+  Bytes buffer(kTreePiece);
+  std::vector<Digest> pieces;
+  uint64_t done = 0;
+  while (true) {
+    size_t have = 0;
+    while (have < buffer.size()) {
+      const size_t got = sys::pread_some(fd, std::span(buffer).subspan(have), done + have);
+      if (got == 0) break;
+      have += got;
+    }
+    if (have == 0) break;
+    pieces.push_back(tree_piece(ByteView(buffer).first(have)));
+    done += have;
+    if (progress) progress(done);
+  }
+  return tree_of_pieces(done, pieces);
+}
+
+}
