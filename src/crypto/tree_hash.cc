@@ -1,6 +1,5 @@
 #include "mvm/crypto/tree_hash.h"
 
-#include <algorithm>
 #include <array>
 #include <string_view>
 #include <vector>
@@ -10,28 +9,9 @@
 #include "mvm/base/error.h"
 #include "mvm/sys/io.h"
 
-#include "lanes.h"
-
 namespace mvm::crypto {
 
 static constexpr std::string_view kName = "mvm tree 1\n";
-
-Digest tree_piece(ByteView bytes) {
-  MVM_ASSERT(!bytes.empty() && bytes.size() <= kTreePiece);
-  Sha256 piece;
-  if (bytes.size() == kTreePiece && have_lanes()) {
-    std::array<Digest, kLanes> leaves;
-    sha256_of_leaves(bytes.first<kTreePiece>(), leaves);
-    for (const Digest& leaf : leaves) piece.update(leaf);
-    return piece.finish();
-  }
-  while (!bytes.empty()) {
-    const ByteView leaf = bytes.first(std::min(bytes.size(), kTreeLeaf));
-    piece.update(sha256(leaf));
-    bytes = bytes.subspan(leaf.size());
-  }
-  return piece.finish();
-}
 
 Digest tree_of_pieces(uint64_t size, std::span<const Digest> pieces) {
   MVM_ASSERT(pieces.size() == size / kTreePiece + (size % kTreePiece != 0 ? 1 : 0));
@@ -57,7 +37,7 @@ Digest tree_of_file(int fd, const std::function<void(uint64_t)>& progress) {
       have += got;
     }
     if (have == 0) break;
-    pieces.push_back(tree_piece(ByteView(buffer).first(have)));
+    pieces.push_back(sha256(ByteView(buffer).first(have)));
     done += have;
     if (progress) progress(done);
   }

@@ -1,8 +1,7 @@
 #pragma once
 // A file's digest of which parts can be computed apart, in any order and by several processors:
 //
-//   leaf    SHA-256 of 64 KiB of the file; the last leaf may be shorter
-//   piece   SHA-256 of the digests of its 16 leaves (1 MiB); the last piece may have fewer
+//   piece   SHA-256 of 1 MiB of the file; the last piece may be shorter
 //   file    SHA-256 of "mvm tree 1\n", the file's size (64 bits, little-endian) and the digests of
 //           its pieces
 //
@@ -17,11 +16,8 @@
 
 namespace mvm::crypto {
 
-inline constexpr size_t kTreeLeaf = size_t{64} << 10;
 inline constexpr size_t kTreePiece = size_t{1} << 20;
 
-// At least one byte, at most kTreePiece.
-Digest tree_piece(ByteView bytes);
 // `pieces` are all of the file's.
 Digest tree_of_pieces(uint64_t size, std::span<const Digest> pieces);
 
