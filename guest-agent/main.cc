@@ -13,19 +13,31 @@
 
 #include "mvm/base/text.h"
 #include "mvm/sys/error.h"
+#include "mvm/sys/socket.h"
 
+#include "lane.h"
 #include "process_one.h"
 #include "server.h"
 #include "version.h"
 
 namespace mvm::guest {
 
-static int serve_descriptor(int fd, const std::string& cgroups, proto::Profile profile) {
+// In place of vsock ports, sockets in a directory that have numbers for names.
+static ListenLane lanes_in(const std::string& directory) {
+  return [directory, last = uint32_t{0}]() mutable {
+    ++last;
+    return LaneListener{sys::listen_unix(directory + "/" + std::to_string(last)), last};
+  };
+}
+
+static int serve_descriptor(int fd, const std::string& cgroups, const std::string& lanes,
+                            proto::Profile profile) {
   sys::check(::prctl(PR_SET_CHILD_SUBREAPER, 1), "becoming a subreaper");
   loop::Loop loop;
   Server::Options options;
   options.cgroups = cgroups;
   options.profile = profile;
+  if (!lanes.empty()) options.copies.listen_lane = lanes_in(lanes);
   options.shutdown = [&loop](const proto::ShutdownRequest&) { loop.stop(); };
   options.idle = [&loop] { loop.stop(); };
   Server server(loop, std::move(options));
@@ -39,7 +51,7 @@ static int serve_descriptor(int fd, const std::string& cgroups, proto::Profile p
 
 static int usage() {
   std::fputs(
-      "usage: mvm-agent --serve-fd N [--root-cgroup DIR] [--profile NAME]\n"
+      "usage: mvm-agent --serve-fd N [--root-cgroup DIR] [--lanes DIR] [--profile NAME]\n"
       "       mvm-agent --version\n"
       "Without arguments it must be process 1 of a sandbox.\n",
       stderr);
@@ -52,6 +64,7 @@ static int run(int argc, char** argv) {
   if (::getpid() == 1 && !asked) run_as_process_one();
   std::optional<int> fd;
   std::string cgroups;
+  std::string lanes;
   proto::Profile profile = proto::Profile::Dev;
   for (int i = 1; i < argc; ++i) {
     const std::string_view flag = argv[i];
@@ -71,11 +84,13 @@ static int run(int argc, char** argv) {
       profile = *named;
     } else if (flag == "--root-cgroup") {
       cgroups = value;
+    } else if (flag == "--lanes") {
+      lanes = value;
     } else {
       return usage();
     }
   }
-  return fd ? serve_descriptor(*fd, cgroups, profile) : usage();
+  return fd ? serve_descriptor(*fd, cgroups, lanes, profile) : usage();
 }
 
 }

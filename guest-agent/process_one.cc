@@ -14,6 +14,7 @@
 
 #include "guard.h"
 #include "init.h"
+#include "lane.h"
 #include "server.h"
 #include "write_out.h"
 
@@ -114,7 +115,7 @@ static PowerAction serve(const System& system) {
     shutdown.begin(*serving, request, PowerAction::Off);
   };
   options.reaped = [&] { shutdown.on_reaped(); };
-  options.write_out = write_out;
+  options.copies = {write_out, listen_vsock_lane, 0};
   Server server(loop, std::move(options));
   serving = &server;
 

@@ -25,15 +25,20 @@ using proto::EntryType;
 
 static constexpr unsigned kSetId = 06000;
 static constexpr unsigned kPermissions = 07777;
+// One read of a lane where it is not known to be a large file's content, and how many reads a turn
+// takes.
+static constexpr size_t kLaneRead = size_t{64} * 1024;
+static constexpr int kLaneReads = 16;
 
 static void require(int result, const std::string& doing) { sys::check(result, doing); }
 
 // ---- where it goes ----------------------------------------------------------------------------
 
-Put::Put(Channel& channel, proto::PutRequest request, std::function<void()> write_out)
+Put::Put(loop::Loop& loop, Channel& channel, proto::PutRequest request, Tools& tools)
     : Stream(channel),
+      loop_(&loop),
       request_(std::move(request)),
-      write_out_(std::move(write_out)),
+      tools_(&tools),
       is_root_(::geteuid() == 0) {
   const auto found = find_identity(request_.user.empty() ? "0" : request_.user);
   if (!found) throw Error(Kind::Invalid, found.error());
@@ -44,6 +49,7 @@ Put::Put(Channel& channel, proto::PutRequest request, std::function<void()> writ
 Put::~Put() {
   // A copy that ended half-way leaves whole files and no temporary ones.
   if (file_) ::unlinkat(file_parent_, temporary_.c_str(), 0);
+  if (lane_) --tools_->lanes;
 }
 
 static bool is_directory(const std::string& path) {
@@ -194,42 +200,30 @@ void Put::add_symlink(int parent, const std::string& name, const Entry& entry) {
 void Put::begin_file(int parent, const std::string& name, Entry entry) {
   replaced_device_ = check_replaceable(parent, name, shown(entry.path));
   temporary_ = temporary_name();
-  file_ = while_doing("copying to " + shown(entry.path), [&] {
-    return sys::open_at(parent, temporary_, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW,
-                        entry.mode & 0777);
-  });
   file_parent_ = parent;
   file_name_ = name;
   file_entry_ = std::move(entry);
-  hole_at_end_ = false;
+  while_doing("copying to " + shown(file_entry_.path), [&] {
+    file_.begin(sys::open_at(parent, temporary_, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW,
+                             file_entry_.mode & 0777),
+                file_entry_.size);
+  });
 }
 
 void Put::write_content(ByteView content) {
-  while_doing("copying to " + shown(file_entry_.path),
-              [&] { sys::write_all(file_.get(), content); });
+  while_doing("copying to " + shown(file_entry_.path), [&] { file_.write(content); });
   result_.bytes += content.size();
-  hole_at_end_ = false;
-}
-
-// The file is new, so what is passed over is a hole.
-void Put::write_hole(uint64_t length) {
-  if (::lseek(file_.get(), static_cast<off_t>(length), SEEK_CUR) < 0)
-    throw SystemError(errno, "copying to " + shown(file_entry_.path));
-  result_.bytes += length;
-  hole_at_end_ = true;
 }
 
 void Put::finish_file() {
-  if (hole_at_end_)
-    require(::ftruncate(file_.get(), ::lseek(file_.get(), 0, SEEK_CUR)),
-            "copying to " + shown(file_entry_.path));
-  const dev_t device = set_metadata(file_.get(), file_entry_);
+  while_doing("copying to " + shown(file_entry_.path), [&] { file_.finish(); });
+  const dev_t device = set_metadata(file_.fd(), file_entry_);
   // On another device is a file of the image: exchanged, it would first be copied up to the
   // writable layer.
   if (replaced_device_ != device || !exchange())
     require(::renameat(file_parent_, temporary_.c_str(), file_parent_, file_name_.c_str()),
             "putting " + shown(file_entry_.path) + " in place");
-  file_.reset();
+  file_.close();
 }
 
 // False when nothing has changed: the file system cannot, or the old file has gone.
@@ -271,7 +265,8 @@ void Put::take(ByteView data) {
         write_content(event->content);
         break;
       case EntryEvent::What::Hole:
-        write_hole(event->hole);
+        while_doing("copying to " + shown(file_entry_.path), [&] { file_.hole(event->hole); });
+        result_.bytes += event->hole;
         break;
       case EntryEvent::What::ContentEnd:
         finish_file();
@@ -279,21 +274,66 @@ void Put::take(ByteView data) {
       case EntryEvent::What::TreeEnd:
         leave_to(0);
         channel().end(proto::encode_ok(result_.encode()));
-        if (exchanged_ && write_out_) write_out_();
+        if (exchanged_ && tools_->write_out) tools_->write_out();
         return;
     }
   }
   if (decoder_.faulted()) throw Error(Kind::Invalid, "the copy's data is malformed");
 }
 
+void Put::open_lane() {
+  if (lane_ || !tools_->listen_lane) throw Error(Kind::Invalid, "the copy's data ended early");
+  if (tools_->lanes == kMaxLanes)
+    throw Error(Kind::Exhausted, "the sandbox takes as many large copies at once as it can");
+  lane_.emplace(*loop_, tools_->listen_lane(), [this] { on_lane(); });
+  ++tools_->lanes;
+  from_lane_ = std::make_unique_for_overwrite<std::byte[]>(kLaneRead);
+  channel().event(proto::LaneOpened{lane_->port()}.encode());
+}
+
+// A bounded piece a turn, as everything here.
+void Put::on_lane() {
+  try {
+    for (int reads = 0; reads < kLaneReads && channel().is_open(); ++reads)
+      if (!read_lane()) return;
+  } catch (const Error& error) {
+    channel().fail(error.kind(), error.message());
+  }
+}
+
+// The content of a large file goes straight to where it is written from.
+bool Put::read_lane() {
+  std::span<std::byte> into(from_lane_.get(), kLaneRead);
+  const std::span<std::byte> room = file_ ? file_.space() : std::span<std::byte>();
+  const bool content = !room.empty() && decoder_.content_left() > 0;
+  if (content) {
+    into = room.first(std::min(room.size(), decoder_.content_left()));
+  } else if (!room.empty() && decoder_.chunk_head_left() > 0) {
+    into = into.first(decoder_.chunk_head_left());
+  }
+  const auto got = sys::read_some(lane_->socket(), into);
+  if (!got) return false;
+  if (*got == 0) throw Error(Kind::Unavailable, "the copy's data ended early");
+  if (content) {
+    decoder_.skip(*got);
+    result_.bytes += *got;
+    while_doing("copying to " + shown(file_entry_.path), [&] { file_.commit(*got); });
+  } else {
+    take(ByteView(into).first(*got));
+  }
+  // One that is not filled has emptied the socket.
+  return *got == into.size();
+}
+
 void Put::on_frame(const proto::Frame& frame) {
   switch (frame.type) {
     case proto::FrameType::Data:
+      if (lane_) throw Error(Kind::Invalid, "the copy's data comes by its lane");
       take(frame.payload);
       channel().consumed(frame.payload.size());
       return;
     case proto::FrameType::Eof:
-      throw Error(Kind::Invalid, "the copy's data ended early");
+      return open_lane();
     case proto::FrameType::Cancel:
       throw Error(Kind::Unavailable, "the copy was cancelled");
     default:

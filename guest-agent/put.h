@@ -13,6 +13,7 @@
 // does not leave an empty file, is had by writing everything out when the copy has ended.
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,14 +24,25 @@
 #include "mvm/sys/fd.h"
 
 #include "channel.h"
+#include "file_writer.h"
+#include "lane.h"
 #include "passwd.h"
 
 namespace mvm::guest {
 
 class Put final : public Stream {
  public:
-  // `write_out` makes the kernel write what it holds to the disk, without waiting; may be empty.
-  Put(Channel& channel, proto::PutRequest request, std::function<void()> write_out);
+  // Each holds a few MiB, in the kernel and here.
+  static constexpr size_t kMaxLanes = 16;
+
+  struct Tools {
+    // Makes the kernel write what it holds to the disk, without waiting; may be empty.
+    std::function<void()> write_out;
+    // Where there are no lanes: empty.
+    ListenLane listen_lane;
+    size_t lanes = 0;  // that are open
+  };
+  Put(loop::Loop& loop, Channel& channel, proto::PutRequest request, Tools& tools);
   ~Put() override;
 
   void on_frame(const proto::Frame& frame) override;
@@ -47,13 +59,16 @@ class Put final : public Stream {
   };
 
   void find_destination();
+  void open_lane();
+  void on_lane();
+  // False when there is no more to be had for now.
+  bool read_lane();
   void take(ByteView data);
   void add(proto::Entry entry);
   void add_directory(int parent, const std::string& name, proto::Entry entry);
   void add_symlink(int parent, const std::string& name, const proto::Entry& entry);
   void begin_file(int parent, const std::string& name, proto::Entry entry);
   void write_content(ByteView content);
-  void write_hole(uint64_t length);
   void finish_file();
   bool exchange();
   // The directory that holds the entry at `path`, and the entry's own name.
@@ -62,8 +77,9 @@ class Put final : public Stream {
   dev_t set_metadata(int fd, const proto::Entry& entry);  // the device it is on
   std::string shown(const std::string& path) const;
 
+  loop::Loop* loop_;
   proto::PutRequest request_;
-  std::function<void()> write_out_;
+  Tools* tools_;
   Identity owner_;
   bool is_root_;
   sys::Fd parent_;    // the directory in which the copied thing goes
@@ -73,14 +89,17 @@ class Put final : public Stream {
   proto::CopyResult result_;
   bool exchanged_ = false;  // an old file, at least once
 
+  // The rest of the stream, once it was asked for.
+  std::optional<Lane> lane_;
+  std::unique_ptr<std::byte[]> from_lane_;  // kLaneRead
+
   // The file being written.
-  sys::Fd file_;
+  FileWriter file_;
   int file_parent_ = -1;
   std::string file_name_;
   std::string temporary_;
   proto::Entry file_entry_;
   std::optional<dev_t> replaced_device_;  // of the regular file in its place
-  bool hole_at_end_ = false;
 };
 
 }

@@ -25,8 +25,8 @@
 #include "forward.h"
 #include "get.h"
 #include "init.h"
+#include "lane.h"
 #include "metrics.h"
-#include "put.h"
 #include "trust.h"
 #include "version.h"
 
@@ -159,15 +159,8 @@ void Server::listen(sys::Fd listener) {
 }
 
 void Server::accept() {
-  while (true) {
-    sockaddr_vm peer{};
-    socklen_t size = sizeof peer;
-    sys::Fd socket(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&peer), &size,
-                             SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket) return;
-    // Processes of the sandbox can reach this port too (loopback); they have no business here.
-    if (peer.svm_family == AF_VSOCK && peer.svm_cid == VMADDR_CID_HOST) serve(std::move(socket));
-  }
+  for (bool drained = false; !drained;)
+    if (sys::Fd socket = accept_host(listener_.get(), drained)) serve(std::move(socket));
 }
 
 // ---- verbs ------------------------------------------------------------------------------------
@@ -216,7 +209,8 @@ std::unique_ptr<Stream> Server::open(Channel& channel, std::string_view verb, By
   if (verb == proto::kExecVerb)
     return std::make_unique<Exec>(channel, commands_, decoded<proto::ExecRequest>(payload));
   if (verb == proto::kPutVerb)
-    return std::make_unique<Put>(channel, decoded<proto::PutRequest>(payload), options_.write_out);
+    return std::make_unique<Put>(*loop_, channel, decoded<proto::PutRequest>(payload),
+                                 options_.copies);
   if (verb == proto::kGetVerb)
     return std::make_unique<Get>(channel, decoded<proto::GetRequest>(payload));
   if (verb == proto::kTcpVerb)

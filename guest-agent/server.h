@@ -16,6 +16,7 @@
 #include "console_shell.h"
 #include "exec.h"
 #include "process_tree.h"
+#include "put.h"
 #include "reaper.h"
 
 namespace mvm::guest {
@@ -34,8 +35,7 @@ class Server {
     std::function<void()> reaped;
     // Called when no connection and no verb is left.
     std::function<void()> idle;
-    // Makes the kernel write what it holds to the disk, without waiting; may be empty.
-    std::function<void()> write_out;
+    Put::Tools copies;
   };
 
   Server(loop::Loop& loop, Options options);

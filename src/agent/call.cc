@@ -39,6 +39,9 @@ Incoming Call::on_frame(const proto::Frame& frame) noexcept {
     }
     case FrameType::Event:
       if (++events_ > kMaxEvents) return fault("events without end");
+      if (kind_ != Kind::Put) return incoming;
+      incoming.what = Incoming::What::Event;
+      incoming.payload = frame.payload;
       return incoming;
     case FrameType::Eof:
       if (kind_ != Kind::Duplex || eof_) return fault("an end of data where none can be");

@@ -95,13 +95,15 @@ void Connection::consumed(size_t length) {
   if (credit) proto::append_window(out_, call_->stream(), *credit);
 }
 
-Incoming Connection::wait(Limit limit) {
+Incoming Connection::wait(Limit limit) { return wait_or_writable(-1, limit).value(); }
+
+std::optional<Incoming> Connection::wait_or_writable(int other, Limit limit) {
   const auto deadline = limit ? std::optional(Clock::now() + *limit) : std::nullopt;
   try {
     while (true) {
       if (auto incoming = next_incoming()) return *incoming;
       flush();
-      wait_for_socket(deadline, limit);
+      if (!wait_for_socket(deadline, limit, other)) return std::nullopt;
       receive();
     }
   } catch (const SystemError& error) {
@@ -159,9 +161,11 @@ void Connection::flush() {
   out_begin_ = 0;
 }
 
-void Connection::wait_for_socket(std::optional<Clock::time_point> deadline, Limit limit) {
+bool Connection::wait_for_socket(std::optional<Clock::time_point> deadline, Limit limit,
+                                 int other) {
   const size_t queued = out_.size() - out_begin_;
-  std::array<pollfd, 2> entries{pollfd{socket_.get(), 0, 0}, pollfd{interrupt_, POLLIN, 0}};
+  std::array<pollfd, 3> entries{pollfd{socket_.get(), 0, 0}, pollfd{interrupt_, POLLIN, 0},
+                                pollfd{other, POLLOUT, 0}};
   if (queued > 0) entries[0].events |= POLLOUT;
   if (queued < kMaxQueued) entries[0].events |= POLLIN;
   while (true) {
@@ -177,7 +181,7 @@ void Connection::wait_for_socket(std::optional<Clock::time_point> deadline, Limi
     if (ready < 0 && errno != EINTR) throw SystemError(errno, "waiting for the sandbox");
     if (ready <= 0) continue;
     if (entries[1].revents != 0) fail(Kind::Unavailable, "interrupted");
-    return;
+    return entries[0].revents != 0;
   }
 }
 

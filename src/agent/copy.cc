@@ -5,6 +5,8 @@
 #include "mvm/base/text.h"
 #include "mvm/sys/file.h"
 
+#include "lane.h"
+
 namespace mvm::agent {
 
 static void check_remote(const std::string& path) {
@@ -39,7 +41,10 @@ namespace {
 // The entry stream in pieces of the size that credit allows.
 class Staged {
  public:
-  explicit Staged(TreeReader& reader) : reader_(&reader) {}
+  // `to_lane`: it ends where a large file's content begins.
+  Staged(TreeReader& reader, bool to_lane) : reader_(&reader), to_lane_(to_lane) {}
+  // Nothing is left here that would have to go before a lane's.
+  bool at_lane() const { return to_lane_ && begin_ == bytes_.size() && reader_->at_large_file(); }
 
   // At most `room` bytes; empty when the stream is over. Valid until the next call.
   ByteView next(size_t room) {
@@ -47,7 +52,8 @@ class Staged {
       bytes_.clear();
       begin_ = 0;
       // Small files share a frame.
-      while (bytes_.size() < proto::kMaxPayload / 2 && reader_->produce(bytes_)) {
+      while (bytes_.size() < proto::kMaxPayload / 2 && !(to_lane_ && reader_->at_large_file()) &&
+             reader_->produce(bytes_)) {
       }
     }
     const auto piece = ByteView(bytes_).subspan(begin_);
@@ -58,8 +64,65 @@ class Staged {
 
  private:
   TreeReader* reader_;
+  bool to_lane_;
   Bytes bytes_;
   size_t begin_ = 0;
+};
+
+// A put's entry stream on its way: in frames at first, and from the first large file on by a lane,
+// where the connection can have one.
+class Sending {
+ public:
+  Sending(Connection& connection, TreeReader& reader)
+      : connection_(&connection),
+        reader_(&reader),
+        staged_(reader, static_cast<bool>(connection.dial())) {}
+
+  bool sent_all() const { return sent_all_; }
+  // As much as can be sent now.
+  void send() {
+    if (lane_) return send_by_lane();
+    while (!sent_all_ && !asked_ && connection_->room() > 0) {
+      if (staged_.at_lane()) {
+        connection_->send_end_of_data();
+        asked_ = true;
+        return;
+      }
+      const ByteView piece = staged_.next(connection_->room());
+      if (!piece.empty())
+        connection_->send_data(piece);
+      else if (!staged_.at_lane())
+        sent_all_ = true;
+    }
+  }
+  // The next that the sandbox says; nothing when there is more to send.
+  std::optional<Incoming> wait(Limit stall) {
+    return connection_->wait_or_writable(lane_ && !sent_all_ && !lost_ ? lane_->socket() : -1,
+                                         stall);
+  }
+  void on_event(ByteView payload) {
+    const auto opened = proto::LaneOpened::decode(payload);
+    if (!asked_ || lane_ || !opened)
+      throw Error(Kind::Unavailable, "the sandbox speaks garbage: a lane that nobody asked for");
+    lane_.emplace(connection_->dial()(opened->port), *reader_);
+  }
+
+ private:
+  void send_by_lane() {
+    if (sent_all_ || lost_) return;
+    const Lane::Sent sent = lane_->send();
+    sent_all_ = sent == Lane::Sent::All;
+    // Why, the sandbox says on the connection.
+    lost_ = sent == Lane::Sent::Lost;
+  }
+
+  Connection* connection_;
+  TreeReader* reader_;
+  Staged staged_;
+  std::optional<Lane> lane_;
+  bool asked_ = false;  // for a lane
+  bool sent_all_ = false;
+  bool lost_ = false;
 };
 
 }
@@ -76,20 +139,17 @@ TreeCounts put(Connection& connection, const std::string& local, const std::stri
   request.make_parents = options.make_parents;
   connection.start(request.encode(), Call::Kind::Put);
   return closing_on_error(connection, [&] {
-    Staged staged(reader);
-    bool sent_all = false;
+    Sending sending(connection, reader);
     while (true) {
-      while (!sent_all && connection.room() > 0) {
-        const ByteView piece = staged.next(connection.room());
-        sent_all = piece.empty();
-        if (!sent_all) connection.send_data(piece);
-      }
+      sending.send();
       if (options.watch.progress) options.watch.progress(reader.counts().bytes);
-      const Incoming incoming = connection.wait(options.watch.stall);
-      if (incoming.what != Incoming::What::End) continue;
-      if (!sent_all)
+      const auto incoming = sending.wait(options.watch.stall);
+      if (!incoming) continue;
+      if (incoming->what == Incoming::What::Event) sending.on_event(incoming->payload);
+      if (incoming->what != Incoming::What::End) continue;
+      if (!sending.sent_all())
         throw Error(Kind::Unavailable, "the sandbox speaks garbage: an end before the copy's own");
-      const proto::CopyResult result = result_of(incoming.payload);
+      const proto::CopyResult result = result_of(incoming->payload);
       if (result.entries != reader.counts().entries || result.bytes != reader.counts().bytes)
         throw Error(Kind::Internal, "the sandbox did not write all that was sent");
       return reader.counts();

@@ -124,6 +124,7 @@ void TreeReader::add_opened(sys::Fd fd, const struct stat& status, Entry entry) 
   proto::append_entry(headers_, entry);
   ++counts_.entries;
   if (entry.type == EntryType::File) {
+    large_ = entry.size >= kLargeFile;
     file_ = sys::SparseReader(std::move(fd), status);
     file_path_ = std::move(entry.path);
     return;
@@ -157,16 +158,38 @@ void TreeReader::add_symlink(int parent, const std::string& name, Entry entry) {
 bool TreeReader::produce_content(Bytes& out) {
   const auto piece = while_doing("reading " + shown(file_path_),
                                  [&] { return file_.next(chunk_, proto::kMaxHole); });
-  counts_.bytes += piece.bytes + piece.hole;
-  if (piece.hole > 0) {
-    proto::append_hole(out, piece.hole);
-  } else if (piece.bytes > 0) {
-    proto::append_chunk(out, ByteView(chunk_).first(piece.bytes));
+  if (piece.bytes == 0) {
+    produce_no_data(out, piece.hole);
   } else {
-    proto::append_content_end(out);
-    file_.reset();
+    counts_.bytes += piece.bytes;
+    proto::append_chunk(out, ByteView(chunk_).first(piece.bytes));
   }
   return true;
+}
+
+void TreeReader::produce_no_data(Bytes& out, uint64_t hole) {
+  counts_.bytes += hole;
+  if (hole > 0) return proto::append_hole(out, hole);
+  proto::append_content_end(out);
+  file_.reset();
+}
+
+size_t TreeReader::produce_into_pipe(Bytes& out, int pipe, size_t room) {
+  MVM_ASSERT(at_large_file());
+  const auto piece = while_doing("reading " + shown(file_path_),
+                                 [&] { return file_.next_into_pipe(pipe, room, proto::kMaxHole); });
+  if (!piece) {
+    large_ = false;
+    produce_content(out);
+    return 0;
+  }
+  if (piece->bytes == 0) {
+    produce_no_data(out, piece->hole);
+  } else {
+    counts_.bytes += piece->bytes;
+    proto::append_chunk_head(out, piece->bytes);
+  }
+  return piece->bytes;
 }
 
 bool TreeReader::produce(Bytes& out) {

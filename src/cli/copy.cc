@@ -41,7 +41,9 @@ int copy(Context& context, const CopyOptions& options) {
   // so.
   constexpr std::array kTaken = {SIGINT, SIGTERM, SIGHUP};
   SignalQueue signals(kTaken);
-  agent::Connection connection(connect_sandbox(context, options.sandbox), signals.fd());
+  SandboxLink link = link_sandbox(context, options.sandbox);
+  agent::Connection connection(std::move(link.control), signals.fd());
+  connection.set_dial(agent::dial_by_socket(std::move(link.vsock), signals.fd()));
   agent::TreeCounts counts;
   try {
     counts = copy_with(connection, console, options);

@@ -153,7 +153,11 @@ agent::Connection& SandboxBuilder::connection() {
     audit::for_each_record(context_.paths.audit_log(sandbox_->id),
                            [&](std::string_view, const audit::Line&) { ++records_before_; });
   }
-  if (!connection_) connection_ = agent::Connection::connect(sandbox_->control_socket, interrupt_);
+  if (!connection_) {
+    connection_ = agent::Connection::connect(sandbox_->control_socket, interrupt_);
+    connection_->set_dial(
+        agent::dial_by_socket(context_.paths.vsock_socket(sandbox_->name), interrupt_));
+  }
   return *connection_;
 }
 

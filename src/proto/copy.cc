@@ -58,10 +58,13 @@ void append_entry(Bytes& out, const Entry& entry) {
 }
 
 void append_chunk(Bytes& out, ByteView content) {
-  MVM_ASSERT(!content.empty() && content.size() <= kMaxChunk);
-  Writer writer(out);
-  writer.u32(static_cast<uint32_t>(content.size()));
-  writer.bytes(content);
+  append_chunk_head(out, content.size());
+  Writer(out).bytes(content);
+}
+
+void append_chunk_head(Bytes& out, size_t length) {
+  MVM_ASSERT(length > 0 && length <= kMaxChunk);
+  Writer(out).u32(static_cast<uint32_t>(length));
 }
 
 void append_hole(Bytes& out, uint64_t length) {
@@ -149,6 +152,12 @@ std::optional<EntryEvent> EntryDecoder::hole(ByteView& data) {
   return event;
 }
 
+void EntryDecoder::skip(size_t length) {
+  MVM_ASSERT(length <= content_left());
+  chunk_left_ -= static_cast<uint32_t>(length);
+  if (chunk_left_ == 0) state_ = State::ChunkLength;
+}
+
 std::optional<EntryEvent> EntryDecoder::next(ByteView& data) {
   if (state_ == State::Header) return header(data);
   if (state_ == State::ChunkLength) {
@@ -162,8 +171,7 @@ std::optional<EntryEvent> EntryDecoder::next(ByteView& data) {
     event.what = EntryEvent::What::Content;
     event.content = data.first(std::min<size_t>(chunk_left_, data.size()));
     data = data.subspan(event.content.size());
-    chunk_left_ -= static_cast<uint32_t>(event.content.size());
-    if (chunk_left_ == 0) state_ = State::ChunkLength;
+    skip(event.content.size());
     return event;
   }
   // Nothing may follow the tree's end.
@@ -214,6 +222,30 @@ std::optional<PutRequest> PutRequest::decode(ByteView payload) noexcept {
   }
   const bool complete = !request.path.empty();
   return finished(in, request, complete);
+}
+
+Bytes LaneOpened::encode() const {
+  Bytes out;
+  {
+    MapWriter map(out);
+    map.string("event", kLaneEvent);
+    map.unsigned_integer("port", port);
+  }
+  return out;
+}
+
+std::optional<LaneOpened> LaneOpened::decode(ByteView payload) noexcept {
+  CborReader in(payload);
+  LaneOpened opened;
+  for (Fields field(in); field.next();) {
+    if (field.is("port")) {
+      opened.port = static_cast<uint32_t>(in.unsigned_integer(UINT32_MAX));
+    } else {
+      field.skip();
+    }
+  }
+  const bool complete = opened.port != 0;
+  return finished(in, opened, complete);
 }
 
 Bytes GetRequest::encode() const {

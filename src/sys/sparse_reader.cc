@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "mvm/sys/error.h"
@@ -37,7 +38,8 @@ uint64_t SparseReader::hole_end() {
   return static_cast<uint64_t>(data);
 }
 
-SparseReader::Piece SparseReader::next(std::span<std::byte> into, uint64_t most) {
+template <typename Read>
+SparseReader::Piece SparseReader::next_piece(size_t room, uint64_t most, Read&& read) {
   Piece piece;
   if (offset_ >= data_end_) {
     const uint64_t end = hole_end();
@@ -47,10 +49,33 @@ SparseReader::Piece SparseReader::next(std::span<std::byte> into, uint64_t most)
     if (piece.hole > 0) return piece;
     if (offset_ >= data_end_) return piece;
   }
-  piece.bytes = pread_some(
-      file_.get(), into.first(std::min<uint64_t>(into.size(), data_end_ - offset_)), offset_);
+  piece.bytes = read(std::min<uint64_t>(room, data_end_ - offset_));
   offset_ += piece.bytes;
   return piece;
+}
+
+SparseReader::Piece SparseReader::next(std::span<std::byte> into, uint64_t most) {
+  return next_piece(into.size(), most, [&](size_t length) {
+    return pread_some(file_.get(), into.first(length), offset_);
+  });
+}
+
+std::optional<SparseReader::Piece> SparseReader::next_into_pipe(int pipe, size_t room,
+                                                                uint64_t most) {
+  bool able = true;
+  const Piece piece = next_piece(room, most, [&](size_t length) {
+    while (true) {
+      auto at = static_cast<off64_t>(offset_);
+      const ssize_t got =
+          ::splice(file_.get(), &at, pipe, nullptr, length, SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+      if (got >= 0) return static_cast<size_t>(got);
+      if (errno == EINTR) continue;
+      if (errno != EINVAL) throw SystemError(errno, "reading");
+      able = false;
+      return size_t{0};
+    }
+  });
+  return able ? std::optional(piece) : std::nullopt;
 }
 
 }

@@ -1,11 +1,12 @@
 // What a host may say to the guest's agent, from its first byte: a real server on a socket pair,
 // its loop turned by hand. The input is a list of choices: mostly frames that make sense (a
 // greeting, requests of every verb with places below a scratch directory, data within credit, ends,
-// windows, cancels), now and then bytes as they are. Commands are not started: what they do is not
-// the protocol's.
+// windows, cancels; lanes where they are offered), now and then bytes as they are. Commands are not
+// started: what they do is not the protocol's.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <vector>
 
 #include <unistd.h>
 
@@ -120,6 +121,70 @@ void append_choice(Input& in, const std::string& root, Bytes& out) {
   }
 }
 
+// The host's ends of the lanes that the agent offers.
+class Lanes {
+ public:
+  guest::ListenLane listener() {
+    return [this] {
+      ++offered_;
+      return guest::LaneListener{sys::listen_unix(path(offered_)), offered_};
+    };
+  }
+  void play(Input& in) {
+    while (sockets_.size() < offered_) {
+      const auto port = static_cast<uint32_t>(sockets_.size() + 1);
+      auto socket = sys::connect_unix(path(port), sys::Blocking::No);
+      sockets_.push_back(socket ? std::move(*socket) : sys::Fd());
+    }
+    if (sockets_.empty() || !sockets_.back()) return;
+    if (in.rarely(8)) return sockets_.back().reset();
+    Bytes out;
+    switch (in.below(6)) {
+      case 0: {
+        proto::Entry entry;
+        entry.mode = 0644;
+        entry.size = uint64_t{in.u16()} << in.below(24);
+        if (in.rarely(2)) entry.path = some_path(in);
+        if (in.rarely(4)) entry.type = proto::EntryType::Directory;
+        try {
+          proto::append_entry(out, entry);
+        } catch (const Error&) {
+          return;
+        }
+        break;
+      }
+      case 1:
+        proto::append_chunk_head(out, 1 + in.below(proto::kMaxChunk));
+        break;
+      case 2:
+        proto::append_hole(out, 1 + uint64_t{in.u16()} * in.u16());
+        break;
+      case 3:
+        proto::append_content_end(out);
+        break;
+      case 4:
+        proto::append_tree_end(out);
+        break;
+      default:
+        Writer(out).bytes(std::as_bytes(in.bytes(in.below(4096))));
+        // A large file's content, for few bytes of input.
+        if (in.rarely(4)) out.resize(size_t{64} * 1024);
+    }
+    try {
+      static_cast<void>(sys::send_some(sockets_.back().get(), out));
+    } catch (const Error&) {
+      sockets_.back().reset();
+    }
+  }
+
+ private:
+  std::string path(uint32_t port) const { return directory_.path() + "/" + std::to_string(port); }
+
+  sys::TempDir directory_;
+  uint32_t offered_ = 0;
+  std::vector<sys::Fd> sockets_;
+};
+
 // Reads what the agent says; false once it has hung up. Its frames must decode.
 bool drain(int fd, proto::FrameDecoder& decoder) {
   while (true) {
@@ -155,7 +220,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   sys::set_nonblocking(ours.get());
   {
     loop::Loop loop;
-    guest::Server server(loop, {});
+    Lanes lanes;
+    guest::Server::Options options;
+    options.copies.listen_lane = lanes.listener();
+    guest::Server server(loop, std::move(options));
     server.serve(std::move(theirs));
     proto::FrameDecoder decoder;
     Bytes out;
@@ -172,6 +240,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       } catch (const Error&) {
         open = false;
       }
+      lanes.play(in);
       for (int turn = 0; turn < 3; ++turn) loop.run_once(std::chrono::milliseconds(0));
       open = open && drain(ours.get(), decoder);
     }

@@ -98,6 +98,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   round_trip<MemoryUse>(rest);
   round_trip<PutRequest>(rest);
   round_trip<GetRequest>(rest);
+  round_trip<LaneOpened>(rest);
   round_trip<CopyResult>(rest);
   round_trip<SandboxConfig>(rest);
   round_trip<MachineBase>(rest);

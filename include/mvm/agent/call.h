@@ -22,6 +22,7 @@ struct Incoming {
     Data,     // content; give it back with Call::consume()
     Stdout,   // what a command prints; the same
     Stderr,
+    Event,   // of a put: the payload is what it says
     Credit,  // more may be sent
     Eof,     // no more Data will come, more may be sent
     End,     // the last of this call; the payload is proto::End

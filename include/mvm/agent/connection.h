@@ -9,6 +9,7 @@
 // connection is closed, which also cancels the call on the far side.
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -24,12 +25,21 @@ using Limit = std::optional<Milliseconds>;  // nothing: as long as it takes
 
 inline constexpr size_t kMaxErrorText = 1000;  // of a message from a sandbox
 
+// Connects to a vsock port of the sandbox's.
+using Dial = std::function<sys::Fd(uint32_t port)>;
+// By the socket at `path` that takes "CONNECT <port>" and answers with a line "OK …"; `interrupt`
+// as below.
+Dial dial_by_socket(std::string path, int interrupt = -1);
+
 class Connection {
  public:
   // `interrupt` is borrowed, -1 for none: a descriptor that ends any wait by becoming readable.
   explicit Connection(sys::Fd socket, int interrupt = -1);
   // Error{Unavailable} when nobody listens there.
   static Connection connect(const std::string& control_socket, int interrupt = -1);
+  // Without this large files go in frames like all else.
+  void set_dial(Dial dial) { dial_ = std::move(dial); }
+  const Dial& dial() const noexcept { return dial_; }
 
   // ---- short calls ----
   // Sends one Request and returns what its End has under "ok". The greeting and the request leave
@@ -59,6 +69,8 @@ class Connection {
   // well. An End with an error is thrown. `limit` is for this wait. The payload is valid until the
   // next wait.
   Incoming wait(Limit limit);
+  // The same, or nothing once `other`, a socket, can take some.
+  std::optional<Incoming> wait_or_writable(int other, Limit limit);
   // For Data that has left our hands.
   void consumed(size_t length);
   // Ends the connection because of something on our side, so that the sandbox stops too.
@@ -68,7 +80,8 @@ class Connection {
   using Clock = std::chrono::steady_clock;
 
   void flush();
-  void wait_for_socket(std::optional<Clock::time_point> deadline, Limit limit);
+  // False when it was not the socket, but that `other` can be written to.
+  bool wait_for_socket(std::optional<Clock::time_point> deadline, Limit limit, int other);
   void receive();
   std::optional<Incoming> next_incoming();
   void greet(const proto::Frame& frame);
@@ -77,6 +90,7 @@ class Connection {
 
   sys::Fd socket_;
   int interrupt_;
+  Dial dial_;
   proto::FrameDecoder decoder_;
   Bytes out_;
   size_t out_begin_ = 0;

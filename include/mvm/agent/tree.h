@@ -26,6 +26,8 @@ namespace mvm::agent {
 
 inline constexpr uint64_t kMaxCopyEntries = 4'000'000;
 inline constexpr uint64_t kMaxCopyBytes = uint64_t{256} << 30;
+// From here on a file is worth a lane (proto/copy.h).
+inline constexpr uint64_t kLargeFile = 1 << 20;
 
 struct TreeCounts {
   uint64_t entries = 0;
@@ -58,6 +60,11 @@ class TreeReader {
   // Appends some of the stream to `out`, at most a chunk or a few headers; false when the stream is
   // complete.
   bool produce(Bytes& out);
+  // Whether what comes next is content of a large file, for produce_into_pipe().
+  bool at_large_file() const { return large_ && file_ && headers_.empty(); }
+  // As produce(), but a chunk's bytes, at most `room`, are moved into an empty pipe, and only its
+  // length appended to `out`. Returns how many bytes the pipe got.
+  size_t produce_into_pipe(Bytes& out, int pipe, size_t room);
   const TreeCounts& counts() const { return counts_; }
 
  private:
@@ -70,6 +77,8 @@ class TreeReader {
   bool kept(const std::string& path, bool directory) const;
   void show(proto::Entry& entry) const;
   bool produce_content(Bytes& out);
+  // What is no data: a hole, or the content's end.
+  void produce_no_data(Bytes& out, uint64_t hole);
   std::string shown(const std::string& path) const;
 
   std::string root_;
@@ -79,6 +88,7 @@ class TreeReader {
   std::vector<Level> levels_;
   sys::SparseReader file_;
   std::string file_path_;
+  bool large_ = false;  // it is, and its file system lets it be moved into pipes
   Bytes chunk_;
   TreeCounts counts_;
   bool done_ = false;

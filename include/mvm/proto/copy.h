@@ -1,9 +1,12 @@
 #pragma once
 // Copying files and trees between the host and a sandbox.
 //
-// put: Request{put}, then Data frames with an entry stream, Eof; End ok with CopyResult when all
-// of it is in place. get: Request{get}; the server sends Data frames with an entry stream, then
-// End ok with CopyResult. Data is credit-bound both ways, so neither side holds more than a window.
+// put: Request{put}, then Data frames with an entry stream; End ok with CopyResult when all of it
+// is in place. An Eof before the stream's end asks for a lane: a connection of the copy's own, on
+// which the rest comes as it is, without frames. The server names the port where it waits for that
+// one connection of the host's, in an Event{lane}. get: Request{get}; the server sends Data frames
+// with an entry stream, then End ok with CopyResult. Data is credit-bound both ways, so neither
+// side holds more than a window.
 //
 // The entry stream, little-endian, without padding:
 //   entry   = u8 type, u32 mode, u32 uid, u32 gid, i64 mtime seconds, u32 mtime nanoseconds,
@@ -26,7 +29,7 @@
 
 namespace mvm::proto {
 
-inline constexpr size_t kMaxChunk = 65536;
+inline constexpr size_t kMaxChunk = 1 << 20;
 inline constexpr uint32_t kHoleMark = 0xffff'ffff;
 inline constexpr uint64_t kMaxHole = uint64_t{1} << 40;  // longer ones are several
 inline constexpr size_t kMaxCopyDepth = 128;             // components of an entry's path
@@ -52,8 +55,9 @@ bool is_tree_path(std::string_view path) noexcept;
 
 // Encoding; Error{Invalid} where the decoder would refuse it.
 void append_entry(Bytes& out, const Entry& entry);
-void append_chunk(Bytes& out, ByteView content);  // 1 to kMaxChunk bytes
-void append_hole(Bytes& out, uint64_t length);    // 1 to kMaxHole
+void append_chunk(Bytes& out, ByteView content);    // 1 to kMaxChunk bytes
+void append_chunk_head(Bytes& out, size_t length);  // of a chunk whose bytes follow
+void append_hole(Bytes& out, uint64_t length);      // 1 to kMaxHole
 void append_content_end(Bytes& out);
 void append_tree_end(Bytes& out);
 
@@ -72,6 +76,13 @@ class EntryDecoder {
   // The next event, with the bytes it used removed from the front of `data`. Nothing when all of
   // `data` is used up, or after a fault.
   std::optional<EntryEvent> next(ByteView& data);
+  // What is left of the chunk that is being taken apart: so much more content, which the caller may
+  // read by itself and skip() here.
+  size_t content_left() const { return state_ == State::Chunk ? chunk_left_ : 0; }
+  void skip(size_t length);
+  // Within a file's content and between chunks: what is left of the next one's length. Who reads no
+  // more than that at once has all content in content_left().
+  size_t chunk_head_left() const { return state_ == State::ChunkLength ? 4 - held_.size() : 0; }
   bool faulted() const { return state_ == State::Fault; }
   bool finished() const { return state_ == State::Done; }  // the tree's end was seen
 
@@ -102,6 +113,15 @@ struct PutRequest {
 
   Bytes encode() const;
   static std::optional<PutRequest> decode(ByteView payload) noexcept;
+};
+
+inline constexpr std::string_view kLaneEvent = "lane";
+struct LaneOpened {
+  uint32_t port = 0;  // vsock, of the guest; never 0
+  bool operator==(const LaneOpened&) const = default;
+
+  Bytes encode() const;
+  static std::optional<LaneOpened> decode(ByteView payload) noexcept;
 };
 
 inline constexpr std::string_view kGetVerb = "get";

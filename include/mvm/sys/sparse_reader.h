@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include <sys/stat.h>
@@ -27,8 +28,14 @@ class SparseReader {
   };
   // At most `most` of a hole at once. Throws SystemError.
   Piece next(std::span<std::byte> into, uint64_t most);
+  // The same, with the data, at most `room` bytes, moved into a pipe that takes them. Nothing when
+  // the file system cannot do so.
+  std::optional<Piece> next_into_pipe(int pipe, size_t room, uint64_t most);
 
  private:
+  // A hole, or what `read` says of the data at offset_, of which it is given the length.
+  template <typename Read>
+  Piece next_piece(size_t room, uint64_t most, Read&& read);
   // Where the hole ends that starts at offset_; offset_ itself when there is none. Learns how far
   // the data behind it goes.
   uint64_t hole_end();

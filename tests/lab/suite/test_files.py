@@ -1,4 +1,5 @@
 """mvm cp, both ways."""
+import hashlib
 import os
 import pathlib
 import signal
@@ -80,6 +81,40 @@ def test_an_interrupted_copy_leaves_no_half_file():
         into.send_signal(signal.SIGINT)
         equal(into.wait(60), 130, "exit code of the copy into the sandbox")
         eventually(lambda: guest(name, "ls -A /var/tmp/in") == "", "nothing is left in the sandbox")
+
+
+def test_a_large_file_arrives_whole_wherever_it_goes():
+    """By a lane: to the disk, past the guest's page cache, and to a tmpfs, which refuses that. Its length is no multiple of
+    anything, and a hole in it stays one."""
+    name = shared()
+    with tempfile.TemporaryDirectory() as folder:
+        source = pathlib.Path(folder, "large")
+        with open(source, "wb") as file:
+            file.write(os.urandom(9_000_001))
+            file.seek(40 << 20)
+            file.write(os.urandom(3_000_003))
+        wanted = hashlib.sha256(source.read_bytes()).hexdigest()
+        for place in ("/root/large", "/dev/shm/large"):
+            for _ in range(2):  # new, and in place of the old one
+                ok("cp", str(source), f"{name}:{place}")
+                equal(guest(name, f"sha256sum <{place}").split()[0], wanted, place)
+            expect(int(guest(name, f"stat -c %b {place}")) * 512 < 30 << 20, f"{place}: the hole is filled")
+        ok("cp", f"{name}:/root/large", folder + "/back")
+        equal(hashlib.sha256(pathlib.Path(folder, "back").read_bytes()).hexdigest(), wanted, "back on the host")
+        guest(name, "rm /root/large /dev/shm/large")
+
+
+def test_a_client_killed_in_a_copy_leaves_the_old_file():
+    name = shared()
+    with tempfile.TemporaryDirectory() as folder:
+        guest(name, "mkdir -p /var/tmp/kept && echo old >/var/tmp/kept/file")
+        pathlib.Path(folder, "file").write_bytes(bytes(200 << 20))
+        into = start("cp", folder + "/file", f"{name}:/var/tmp/kept/file")
+        eventually(lambda: len(guest(name, "ls -A /var/tmp/kept").split()) == 2, "the copy begins")
+        into.kill()
+        into.wait(60)
+        eventually(lambda: guest(name, "ls -A /var/tmp/kept") == "file", "what was half there is gone")
+        equal(guest(name, "cat /var/tmp/kept/file"), "old")
 
 
 def test_what_a_copy_has_replaced_is_written_out():

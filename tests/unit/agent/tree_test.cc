@@ -290,7 +290,7 @@ TEST_F(TreeWriting, LeavesNoHalfFile) {
 
 TEST_F(TreeWriting, KeepsHolesAsHoles) {
   Bytes stream;
-  const Bytes zeros(proto::kMaxChunk);
+  const Bytes zeros(size_t{64} << 10);
   proto::append_entry(stream, entry(EntryType::File, "", 0644));
   proto::append_chunk(stream, as_bytes("head"));
   for (int i = 0; i < 64; ++i) proto::append_chunk(stream, zeros);

@@ -33,7 +33,7 @@ std::optional<std::string> test_cgroup() {
   return std::nullopt;
 }
 
-Client::Client(Trees trees, std::optional<proto::Hello> greeting) {
+Client::Client(Trees trees, std::optional<proto::Hello> greeting, Lanes lanes) {
   ::signal(SIGPIPE, SIG_IGN);  // an agent that hangs up is an error to catch
   auto [ours, theirs] = sys::socket_pair(sys::SocketType::Stream);
   sys::SpawnOptions options;
@@ -42,6 +42,7 @@ Client::Client(Trees trees, std::optional<proto::Hello> greeting) {
     cgroup_ = test_cgroup().value();
     options.argv.insert(options.argv.end(), {"--root-cgroup", cgroup_});
   }
+  if (lanes == Lanes::Yes) options.argv.insert(options.argv.end(), {"--lanes", lanes_.path()});
   options.env = {"PATH=/usr/bin:/bin"};
   options.fds = {{theirs.get(), 3}, {0, 0}, {1, 1}, {2, 2}};
   agent_ = sys::spawn(options);
@@ -90,6 +91,13 @@ void Client::send_data(uint32_t id, ByteView data) {
     send(id, FrameType::Data, data.first(length));
     data = data.subspan(length);
   }
+}
+
+sys::Fd Client::open_lane(uint32_t stream) {
+  send(stream, FrameType::Eof);
+  run_until([&] { return outcome(stream).lane.has_value() || ended(stream); });
+  const uint32_t port = outcome(stream).lane.value();
+  return std::move(*sys::connect_unix(lanes_.path() + "/" + std::to_string(port)));
 }
 
 void Client::signal(uint32_t stream, uint8_t number) {
@@ -150,7 +158,10 @@ void Client::handle(const proto::Frame& frame) {
         throw std::runtime_error("the agent gave back more credit than it took");
       break;
     case FrameType::Event:
-      outcome.pid = proto::ExecStarted::decode(frame.payload).value().pid;
+      if (stream.verb == proto::kPutVerb)
+        outcome.lane = proto::LaneOpened::decode(frame.payload).value().port;
+      else
+        outcome.pid = proto::ExecStarted::decode(frame.payload).value().pid;
       break;
     case FrameType::End: {
       const auto end = proto::End::decode(frame.payload).value();

@@ -16,11 +16,13 @@
 #include "mvm/proto/exec.h"
 #include "mvm/proto/frame.h"
 #include "mvm/sys/fd.h"
+#include "mvm/sys/file.h"
 #include "mvm/sys/process.h"
 
 namespace mvm::guest {
 
 enum class Trees { ByCgroup, ByScan };
+enum class Lanes { No, Yes };
 
 // A cgroup v2 directory that a test may make groups in; nothing where there is none.
 std::optional<std::string> test_cgroup();
@@ -30,6 +32,7 @@ struct Outcome {
   std::string err;
   Bytes data;  // of a get
   std::optional<uint32_t> pid;
+  std::optional<uint32_t> lane;  // its port
   std::optional<proto::ErrorReply> error;
   std::optional<proto::ExecResult> result;
   std::optional<proto::CopyResult> copied;
@@ -41,8 +44,10 @@ class Client {
  public:
   static constexpr std::chrono::seconds kDeadline{60};
 
-  explicit Client(Trees trees = Trees::ByScan, std::optional<proto::Hello> greeting = proto::Hello{
-                                                   proto::kProtocolVersion, "client", "test"});
+  explicit Client(Trees trees = Trees::ByScan,
+                  std::optional<proto::Hello> greeting = proto::Hello{proto::kProtocolVersion,
+                                                                      "client", "test"},
+                  Lanes lanes = Lanes::No);
   ~Client();
 
   uint32_t request(ByteView payload);
@@ -68,6 +73,9 @@ class Client {
   Outcome shell(const std::string& script);
 
   const Outcome& outcome(uint32_t stream) { return streams_.at(stream).outcome; }
+  const std::string& lanes() const { return lanes_.path(); }
+  // Asks for a put's lane and connects to it.
+  sys::Fd open_lane(uint32_t stream);
   bool ended(uint32_t stream) { return streams_.at(stream).ended; }
   std::optional<proto::Hello> hello() const { return hello_; }
   pid_t agent() const { return agent_.pid(); }
@@ -99,6 +107,7 @@ class Client {
   sys::Child agent_;
   sys::Fd socket_;
   std::string cgroup_;
+  sys::TempDir lanes_;
   proto::FrameDecoder decoder_;
   std::optional<proto::Hello> hello_;
   std::map<uint32_t, Stream> streams_;

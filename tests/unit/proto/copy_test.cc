@@ -120,6 +120,35 @@ static constexpr size_t kPathLengthAt = 33;
 static constexpr size_t kTargetLengthAt = 35;
 static constexpr size_t kPathAt = 37;
 
+TEST(EntryDecoder, LetsContentBeReadBesideIt) {
+  Bytes wire;
+  append_entry(wire, file(""));
+  append_chunk(wire, as_bytes("content"));
+  append_chunk_head(wire, 4);
+  EntryDecoder decoder;
+  EXPECT_EQ(decoder.content_left(), 0U);
+  ByteView rest = ByteView(wire).first(wire.size() - 8);  // up to "con"
+  EXPECT_EQ(decoder.next(rest)->what, EntryEvent::What::Entry);
+  EXPECT_EQ(decoder.next(rest)->what, EntryEvent::What::Content);
+  EXPECT_EQ(decoder.content_left(), 4U);
+  decoder.skip(3);
+  EXPECT_EQ(decoder.content_left(), 1U);
+  EXPECT_EQ(decoder.chunk_head_left(), 0U);
+  rest = ByteView(wire).last(5);
+  EXPECT_EQ(as_text(decoder.next(rest)->content), "t");
+  EXPECT_EQ(decoder.next(rest), std::nullopt);
+  EXPECT_EQ(decoder.content_left(), 4U);
+  decoder.skip(4);
+  EXPECT_EQ(decoder.content_left(), 0U);
+  EXPECT_EQ(decoder.chunk_head_left(), 4U);
+  const Bytes end(4);
+  rest = ByteView(end).first(1);
+  EXPECT_EQ(decoder.next(rest), std::nullopt);
+  EXPECT_EQ(decoder.chunk_head_left(), 3U);
+  rest = ByteView(end).last(3);
+  EXPECT_EQ(decoder.next(rest)->what, EntryEvent::What::ContentEnd);
+}
+
 TEST(EntryDecoder, FaultsOnHostileStreams) {
   const auto faults = [](auto change) {
     Bytes wire;
@@ -148,7 +177,7 @@ TEST(EntryDecoder, FaultsOnHostileStreams) {
   EXPECT_TRUE(faults(put(kPathAt, {'.', '.'})));
   EXPECT_TRUE(faults(put(kPathAt, {'/', 'b'})));
   EXPECT_TRUE(faults(put(kPathAt, {'a', 0})));
-  EXPECT_TRUE(faults(put(kPathAt + 2, {0x01, 0x00, 0x01, 0x00})));  // a chunk above kMaxChunk
+  EXPECT_TRUE(faults(put(kPathAt + 2, {0x01, 0x00, 0x10, 0x00})));  // a chunk above kMaxChunk
   for (const uint64_t length : {uint64_t{0}, kMaxHole + 1, UINT64_MAX}) {
     EXPECT_TRUE(faults([&](Bytes& wire, size_t second) {
       Bytes hole;
@@ -175,6 +204,8 @@ TEST(CopyMessages, RoundTrip) {
   EXPECT_EQ(PutRequest::decode(put.encode()), put);
   const PutRequest plain{"/work/x", "", "", false, false};
   EXPECT_EQ(PutRequest::decode(plain.encode()), plain);
+  EXPECT_EQ(LaneOpened::decode(LaneOpened{5253}.encode()), LaneOpened{5253});
+  EXPECT_FALSE(LaneOpened::decode(LaneOpened{0}.encode()));
   const GetRequest get{"/etc/hosts", true};
   EXPECT_EQ(GetRequest::decode(get.encode()), get);
   const CopyResult result{1, 2, 3};
