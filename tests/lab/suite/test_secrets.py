@@ -145,10 +145,16 @@ def locked_mappings(pid):
     return count
 
 
-def crash(pid):
-    """Ends a process by a fault, with no limit on its core dump."""
+def crash(pid, wake):
+    """Ends a process by a fault of its own, with no limit on its core dump: the first of a pid namespace takes no such signal from
+    outside. What it runs next, when `wake` has given it something to do, is no instruction."""
     resource.prlimit(pid, resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    os.kill(pid, signal.SIGSEGV)
+    waits = pathlib.Path(f"/proc/{pid}/syscall")
+    eventually(lambda: len(waits.read_text(encoding="utf-8").split()) > 2, f"{pid} waits")
+    with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
+        memory.seek(int(waits.read_text(encoding="utf-8").split()[-1], 16))
+        memory.write(b"\x0f\x0b")
+    wake()
     eventually(lambda: not pathlib.Path(f"/proc/{pid}").exists(), f"{pid} ends")
 
 
@@ -169,13 +175,11 @@ def test_values_are_in_locked_pages_and_in_no_core_dump():
                 equal(locked_mappings(os.getpid()), 0, "this process has none")
                 daemon = json.loads(ok("daemon", "status", "--json").out)["pid"]
                 # One that may be dumped, so that this test finds what is there.
-                with subprocess.Popen(["sleep", "1000"]) as control:
-                    resource.prlimit(control.pid, resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-                    control.send_signal(signal.SIGSEGV)
-                    control.wait()
+                with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as control:
+                    crash(control.pid, lambda: (control.stdin.close(), control.wait()))
                 expect(os.path.exists(f"{folder}/core.{control.pid}"), os.listdir(folder))
-                for pid in (found["sandbox"], daemon):
-                    crash(pid)
+                crash(found["sandbox"], lambda: mvm("exec", "locked", "--", "true"))
+                crash(daemon, lambda: mvm("ps"))
                 equal(os.listdir(folder), [f"core.{control.pid}"], "core dumps")
                 equal(sandbox_json("locked")["state"], "crashed")
         finally:
