@@ -38,8 +38,8 @@ class Finder {
     size_t length = 0;
     uint32_t id = 0;
     Form form = Form::Plain;
-    // Of Little and Big the wrong one where the letters before and in it are all below U+0100: what
-    // is ASCII can be put in its place as either.
+    // Little may be told as Big, from the zero byte of the letter before it on. What is ASCII comes
+    // to the same bytes in its place either way.
     Units units = Units::Bytes;
   };
 
