@@ -46,7 +46,7 @@ Daemon::Impl::~Impl() {
   metrics_server_.reset();
   server_.reset();  // waits for requests under way, which the stop has woken
   for (Aside& aside : asides_) aside.thread.join();
-  supervisor_.reset();
+  supervisor_->stop();
   end_spare(take_spare());
 }
 

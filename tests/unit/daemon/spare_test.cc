@@ -102,7 +102,7 @@ TEST_F(Spare, StaysWhenARequestIsRefused) {
 }
 
 TEST_F(Spare, GoesAfterItsTime) {
-  start_with_spares(milliseconds(1));
+  start_with_spares(std::chrono::seconds(2));
   client()->create(spec("first"));
   EXPECT_TRUE(goes(spare()));
 }
