@@ -13,6 +13,7 @@
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
+#include "mvm/sys/uninterrupted.h"
 
 #include "decoded.h"
 #include "files.h"
@@ -151,7 +152,8 @@ class Write final : public Stream {
   void finish() {
     if (ends_in_hole_)
       sys::check(::ftruncate(file_.get(), static_cast<off_t>(at_)), "writing " + what());
-    if (request_.sync) sys::check(::fsync(file_.get()), "writing " + what());
+    if (request_.sync)
+      sys::check(sys::uninterrupted([&] { return ::fsync(file_.get()); }), "writing " + what());
     if (!temporary_.empty()) {
       const unsigned flags = request_.exclusive ? RENAME_NOREPLACE : 0;
       const int directory = leaf_.directory.get();
@@ -161,7 +163,7 @@ class Write final : public Stream {
       temporary_.clear();
       if (request_.sync) {
         const sys::Fd above = sys::open_at(directory, ".", O_RDONLY | O_DIRECTORY);
-        sys::check(::fsync(above.get()), "writing " + what());
+        sys::check(sys::uninterrupted([&] { return ::fsync(above.get()); }), "writing " + what());
       }
     }
     channel().end(proto::encode_ok(result_.encode()));

@@ -15,6 +15,7 @@
 #include "mvm/base/text.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
+#include "mvm/sys/uninterrupted.h"
 
 namespace mvm::agent {
 
@@ -89,7 +90,7 @@ void TreeReader::add(int parent, const std::string& name, const std::string& pat
   if (!S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode))
     return skip(path, " is a socket, pipe or device and is left out");
   const int flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW);
-  sys::Fd fd(::openat(parent, name.c_str(), flags));
+  sys::Fd fd(sys::uninterrupted([&] { return ::openat(parent, name.c_str(), flags); }));
   if (!fd) {
     const bool changed = errno == ENOENT || errno == ELOOP || errno == ENXIO;
     if (changed && !path.empty()) return skip(path, " went away and is left out");

@@ -16,6 +16,7 @@
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
+#include "mvm/sys/uninterrupted.h"
 
 namespace mvm::agent {
 
@@ -85,7 +86,9 @@ std::string TreeWriter::shown(const std::string& path) const {
 
 // A directory that is one, and no link to one.
 sys::Fd TreeWriter::enter(int parent, const std::string& name, const std::string& path) const {
-  sys::Fd fd(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  sys::Fd fd(sys::uninterrupted([&] {
+    return ::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  }));
   if (fd) return fd;
   const int reason = errno;
   struct stat status{};
@@ -249,7 +252,8 @@ void TreeWriter::write_hole(uint64_t length) {
 
 void TreeWriter::finish_file() {
   const std::string doing = "copying to " + shown(file_entry_.path);
-  if (hole_at_end_) sys::check(::ftruncate(file_.get(), ::lseek(file_.get(), 0, SEEK_CUR)), doing);
+  if (hole_at_end_)
+    sys::resize_file(file_.get(), static_cast<uint64_t>(::lseek(file_.get(), 0, SEEK_CUR)), doing);
   set_metadata(file_.get(), file_entry_);
   sys::check(::renameat(file_parent_, temporary_.c_str(), file_parent_, file_name_.c_str()), doing);
   file_.reset();

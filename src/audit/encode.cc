@@ -214,8 +214,8 @@ static void put(Builder& out, const Egress& event, const Detail& detail) {
   out.text_if("host", event.host.text());
   if (event.address) out.text("address", event.address->text());
   out.number_if("port", event.port);
-  if (event.kind != Egress::Kind::Dns)
-    out.text("transport", event.transport == Egress::Transport::Udp ? "udp" : "tcp");
+  if (event.kind != Egress::Kind::Dns && event.transport)
+    out.text("transport", *event.transport == Egress::Transport::Udp ? "udp" : "tcp");
   out.text_if("method", event.method.text());
   if (detail.paths) {
     out.text_if("path", event.path.text());

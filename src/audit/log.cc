@@ -9,6 +9,7 @@
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
+#include "mvm/sys/uninterrupted.h"
 
 namespace mvm::audit {
 
@@ -145,14 +146,16 @@ std::optional<Head> seal(const std::string& directory, const LogId& log,
   if (end.file == 0) return std::nullopt;
   if (end.closed) {
     const sys::Fd file = sys::open_own_file(directory + "/" + file_name(end.file), O_RDONLY);
-    sys::check(::fdatasync(file.get()), "syncing the audit log " + directory);
+    sys::check(sys::uninterrupted([&] { return ::fdatasync(file.get()); }),
+               "syncing the audit log " + directory);
     return end.head;
   }
   Session session = open_log(directory, log, authority, crypto::SigningKey::generate());
   const std::string line =
       encode(session.next, std::chrono::system_clock::now(), LogClosed{}, session.key);
   sys::write_all(session.file.get(), as_bytes(line + "\n"));
-  sys::check(::fdatasync(session.file.get()), "syncing the audit log " + directory);
+  sys::check(sys::uninterrupted([&] { return ::fdatasync(session.file.get()); }),
+             "syncing the audit log " + directory);
   return Head{session.next.seq, hash_of(line)};
 }
 

@@ -17,6 +17,7 @@
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
+#include "mvm/sys/uninterrupted.h"
 
 namespace mvm::audit {
 
@@ -255,7 +256,7 @@ Writer::Result Writer::sync(Lock& lock) {
   lock.unlock();
   int error = 0;
   for (const auto& file : files)
-    if (::fdatasync(file->get()) != 0) error = errno;
+    if (sys::uninterrupted([&] { return ::fdatasync(file->get()); }) != 0) error = errno;
   lock.lock();
   // The kernel may have dropped what it could not write (fsync(2), EIO): from here on nobody knows
   // what the disk has, so this writer is done.

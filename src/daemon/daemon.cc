@@ -38,7 +38,7 @@ Daemon::Impl::Impl(DaemonOptions options) : options_(std::move(options)) {
                                                            [this] { return metrics(false); });
   log_.info("daemon started", {{"version", options_.version},
                                {"pid", int64_t{::getpid()}},
-                               {"sandboxes", static_cast<uint64_t>(by_id_.size())}});
+                               {"sandboxes", static_cast<uint64_t>(entries().size())}});
 }
 
 Daemon::Impl::~Impl() {
@@ -46,7 +46,7 @@ Daemon::Impl::~Impl() {
   metrics_server_.reset();
   server_.reset();  // waits for requests under way, which the stop has woken
   for (Aside& aside : asides_) aside.thread.join();
-  supervisor_.reset();
+  supervisor_->stop();
   end_spare(take_spare());
 }
 
@@ -88,6 +88,9 @@ void Daemon::Impl::restore() {
     entry->record = std::move(record);
     by_id_[id] = entry;
   }
+  // Before the supervisor has anything to do: what it removes is no orphan.
+  remove_orphans();
+  remove_temporary_files();
   for (const EntryPtr& entry : entries()) {
     const Record record = snapshot(entry);
     if (api::is_live(record.state) && adopt(entry)) continue;
@@ -100,8 +103,6 @@ void Daemon::Impl::restore() {
       expire_later(record);
     }
   }
-  remove_orphans();
-  remove_temporary_files();
   if (!repairs_.empty()) records_->keep_repair({rfc3339_now(), std::exchange(repairs_, {})});
 }
 
@@ -154,19 +155,22 @@ bool Daemon::Impl::adopt(const EntryPtr& entry) {
 
 // Directories without a record: a daemon was killed between making or forgetting one and the other.
 void Daemon::Impl::remove_orphans() {
-  std::vector<std::string> names;
-  for (const auto& [id, entry] : by_id_) names.push_back(snapshot(entry).name());
   const store::Paths& paths = options_.paths;
   std::set<std::string> ids;
-  for (const auto& [id, entry] : by_id_) ids.insert(id);
+  std::set<std::string> names;
+  for (const EntryPtr& entry : entries()) {
+    const Record record = snapshot(entry);
+    ids.insert(record.id);
+    names.insert(record.name());
+  }
   options_.cgroups.remove_orphans(ids);
   for (const std::string& id : sys::list_directory(paths.sandboxes_dir())) {
-    if (by_id_.contains(id)) continue;
+    if (ids.contains(id)) continue;
     repaired("removed files of " + printable(id, 80) + ", which is no sandbox's");
     sys::remove_tree(paths.sandboxes_dir() + "/" + id);
   }
   for (const std::string& name : sys::list_directory(paths.sandboxes_runtime())) {
-    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    if (names.contains(name)) continue;
     repaired("removed sockets of " + printable(name, 80) + ", which is no sandbox's");
     sys::remove_tree(paths.sandboxes_runtime() + "/" + name);
   }

@@ -12,7 +12,10 @@ Supervisor::Supervisor(OnEnd on_end) : on_end_(std::move(on_end)) {
   thread_ = std::thread([this] { loop_.run(); });
 }
 
-Supervisor::~Supervisor() {
+Supervisor::~Supervisor() { stop(); }
+
+void Supervisor::stop() {
+  if (!thread_.joinable()) return;
   loop_.stop();
   thread_.join();
 }

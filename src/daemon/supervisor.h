@@ -20,7 +20,10 @@ class Supervisor {
   // children only.
   using OnEnd = std::function<void(const std::string& id, std::optional<sys::ExitStatus> status)>;
   explicit Supervisor(OnEnd on_end);
-  ~Supervisor();  // what is still watched runs on
+  ~Supervisor();
+  // Waits for what it is doing, which may still ask it for more; nothing comes of that. What is
+  // still watched runs on.
+  void stop();
 
   void watch(std::string id, sys::Child child);
   void watch(std::string id, sys::Fd process);  // not our child

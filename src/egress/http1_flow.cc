@@ -147,16 +147,8 @@ void Http1Flow::refuse(FilterRefusal refusal) {
   refuse(refusal.answer);
 }
 
-// What cannot be read has no method and no path; that it came, and was not passed on, is told.
 void Http1Flow::refuse_malformed(const http::Refusal& refusal) {
-  policy::Request request;
-  request.host = origin_.host;
-  request.address = origin_.to.address;
-  request.port = origin_.to.port;
-  judged_ =
-      Judge::describe(EventKind::Http, request,
-                      {{policy::Outcome::Deny, policy::Reason::ProtocolUnsupported, {}, false}});
-  judged_.flow = id_;
+  judged_ = malformed_request(origin_, id_);
   parts_.reporter.refuse(judged_);
   refuse(refusal);
 }

@@ -72,6 +72,9 @@ bool Http2Flow::step() {
     guest_.lost = !guest_.channel.flush();
     return moved;
   }
+  // Writing, too, ends streams, for what had come on them.
+  if (!take_events(guest_)) return true;
+  if (server_) take_events(*server_);
   moved = take_answers() || moved;
   open_waiting();
   moved = write(guest_) || moved;
@@ -149,6 +152,7 @@ bool Http2Flow::take_events(Side& side) {
       close_guest();
     } else {
       server_lost("its answer is no HTTP/2: " + std::string(event.reason));
+      how_ = failure_;  // with nobody waiting too
     }
     return false;
   }

@@ -136,8 +136,13 @@ class Http2Flow final : public HttpFlow {
   void begin_response(Stream& stream, const http::H2Head& head, bool whole);
   void take_response_body(Stream& stream, ByteView body);
   void end_response(Stream& stream);
-  void guest_reset(Stream& stream, uint32_t error);
+  Stream* of_guest(int32_t id);
+  Stream* of_server(int32_t id);
+
+  // ---- ends of streams (http2_endings.cc)
+  void guest_reset(Stream& stream, const http::H2Event& event);
   void server_reset(Stream& stream, const http::H2Event& event);
+  void tell_stop(Stream& stream, policy::Reason reason, std::string rule, std::string detail);
   void deny(Stream& stream, const JudgedRequest& judged);
   void refuse(Stream& stream, const http::Refusal& refusal);
   void refuse(Stream& stream, FilterRefusal refusal);
@@ -145,8 +150,6 @@ class Http2Flow final : public HttpFlow {
 
   void settle(Stream& stream);  // opens windows for what has left; drops the stream when it is over
   void drop(Stream& stream);
-  Stream* of_guest(int32_t id);
-  Stream* of_server(int32_t id);
 
   // ---- streams that wait for a person (http2_asking.cc)
   void ask(Stream& stream, JudgedRequest judged, const http::H2Head& head);

@@ -71,6 +71,17 @@ JudgedRequest judge_request(const Judge& judge, const HttpOrigin& origin,
   return out;
 }
 
+Event malformed_request(const HttpOrigin& origin, uint64_t flow, std::string detail) {
+  policy::Request request;
+  request.host = origin.host;
+  request.address = origin.to.address;
+  request.port = origin.to.port;
+  Event event = Judge::describe(EventKind::Http, request, denied(Reason::ProtocolUnsupported));
+  event.flow = flow;
+  event.detail = std::move(detail);
+  return event;
+}
+
 http::Refusal refusal_of(const JudgedRequest& judged) {
   http::Refusal refusal;
   const Reason reason = judged.verdict.decision.reason;

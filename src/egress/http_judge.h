@@ -35,6 +35,10 @@ struct JudgedRequest {
 JudgedRequest judge_request(const Judge& judge, const HttpOrigin& origin,
                             const http::RequestHead& head);
 
+// A request that cannot be read has no method and no path; that it came, and was not passed on, is
+// told.
+Event malformed_request(const HttpOrigin& origin, uint64_t flow, std::string detail = {});
+
 // 403 with the reason and the flag that would admit the request.
 http::Refusal refusal_of(const JudgedRequest& judged);
 // 502 or 504: upstream could not be reached, or was not to be trusted.

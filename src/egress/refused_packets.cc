@@ -8,7 +8,22 @@ RefusedPackets::RefusedPackets(Parts parts, sys::Fd socket)
       watch_(parts.loop.watch(refusals_.fd(), EPOLLIN, [this](uint32_t) { read(); })) {}
 
 void RefusedPackets::read() {
+  const uint64_t before = lost();
   for (const net::Refusal& refusal : refusals_.take()) tell(refusal);
+  if (lost() > before) tell_lost(lost() - before);
+}
+
+// Nobody knows of what: the record says how many.
+void RefusedPackets::tell_lost(uint64_t count) {
+  parts_.counters.packets_refused += count;
+  Event event;
+  event.time = std::chrono::system_clock::now();
+  event.kind = EventKind::Connect;
+  event.transport.reset();
+  event.reason = policy::Reason::ResourceExhausted;
+  event.detail = "refused faster than the kernel could tell";
+  event.count = count;
+  parts_.reporter.refuse(std::move(event));
 }
 
 void RefusedPackets::tell(const net::Refusal& refusal) {

@@ -23,6 +23,7 @@ class RefusedPackets {
  private:
   void read();
   void tell(const net::Refusal& refusal);
+  void tell_lost(uint64_t count);
 
   Parts parts_;
   net::Refusals refusals_;

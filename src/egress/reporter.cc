@@ -22,7 +22,7 @@ Reporter::~Reporter() { flush(); }
 void Reporter::refuse(Event event) {
   auto key = identity(event);
   if (const auto found = recent_.find(key); found != recent_.end()) {
-    ++found->second.count;
+    found->second.count += event.count;
     return;
   }
   if (recent_.size() >= kMaxKinds) {
@@ -32,8 +32,8 @@ void Reporter::refuse(Event event) {
     one.reason = event.reason;
     one.transport = event.transport;
     one.count = 0;
-    ++rest_.try_emplace({one.kind, one.outcome, one.reason, one.transport}, one)
-          .first->second.count;
+    rest_.try_emplace({one.kind, one.outcome, one.reason, one.transport}, one)
+        .first->second.count += event.count;
     return;
   }
   // Recorded or not, it is refused.

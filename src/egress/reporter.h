@@ -34,7 +34,9 @@ class Reporter {
   // Those of this second, with how many came after the first (Event::count).
   std::map<std::string, Event> recent_;
   // Those beyond kMaxKinds; no more than there are kinds, outcomes and reasons.
-  std::map<std::tuple<EventKind, policy::Outcome, policy::Reason, net::Transport>, Event> rest_;
+  std::map<std::tuple<EventKind, policy::Outcome, policy::Reason, std::optional<net::Transport>>,
+           Event>
+      rest_;
   loop::Watch end_of_second_;
 };
 

@@ -165,12 +165,12 @@ class SecretFilter : public egress::ExchangeFilter {
         return http::same_name(header.name, "Content-Encoding");
       });
     }
-    response_.emplace(secrets_->values(),
-                      [this](const Finder::Hit& hit, std::string_view, Bytes& to) {
-                        ++masked_[hit.id];
-                        append(to, secrets_->all()[hit.id].placeholder);
-                        return true;
-                      });
+    response_.emplace(
+        secrets_->values(), [this](const Finder::Hit& hit, std::string_view, Bytes& to) {
+          ++masked_[hit.id];
+          append(to, secret::in_units(secrets_->all()[hit.id].placeholder, hit.units));
+          return true;
+        });
     body = BodyUse::Rewrite;
     return {};
   }
@@ -316,19 +316,23 @@ class SecretFilter : public egress::ExchangeFilter {
       verdict_ = leaked(index, "the body");
       return false;
     }
-    std::vector<bool>& told = put_[index] ? told_used_ : told_inert_;
-    if (!told[index] && !tell(put_[index] ? What::Used : What::Inert, index)) {
+    const std::string_view value = secrets_->all()[index].value;
+    const bool put = put_[index] && (hit.units == secret::Units::Bytes || secret::is_ascii(value));
+    std::vector<bool>& told = put ? told_used_ : told_inert_;
+    if (!told[index] && !tell(put ? What::Used : What::Inert, index)) {
       verdict_ = not_recorded(index);
       return false;
     }
     told[index] = true;
-    if (!put_[index]) {
+    if (!put) {
       append(out, found);
       return true;
     }
-    std::string value = secret::written(secrets_->all()[index].value.view(), writing_);
-    append(out, value);
-    secret::wipe(value);
+    std::string letters = secret::written(value, writing_);
+    std::string bytes = secret::in_units(letters, hit.units);
+    append(out, bytes);
+    secret::wipe(letters);
+    secret::wipe(bytes);
     return true;
   }
 

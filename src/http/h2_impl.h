@@ -73,6 +73,7 @@ struct H2Session::Impl {
   void add_data(int32_t id, ByteView data);
   void frame_received(const nghttp2_frame& frame);
   void invalid_frame(const nghttp2_frame& frame);
+  void reset_sent(int32_t id, uint32_t error);
   void stream_closed(int32_t id, uint32_t error);
   void charge();                      // for a frame that moves nothing
   void credit(size_t much) noexcept;  // for one that does

@@ -223,6 +223,16 @@ void H2Session::Impl::invalid_frame(const nghttp2_frame& frame) {
   if (frame.hd.stream_id != 0) malformed(frame.hd.stream_id, "the message breaks HTTP/2's rules");
 }
 
+// By nghttp2 itself, where nobody here asked for it: a body that is not of its Content-Length.
+void H2Session::Impl::reset_sent(int32_t id, uint32_t error) {
+  const auto found = streams.find(id);
+  if (found == streams.end() || !found->second.known || found->second.dropped) return;
+  found->second.dropped = true;
+  push(H2EventKind::Reset, id, error, "the message breaks HTTP/2's rules");
+  events.back().event.fault = true;
+  charge();
+}
+
 void H2Session::Impl::stream_closed(int32_t id, uint32_t error) {
   const auto found = streams.find(id);
   if (found == streams.end()) return;

@@ -87,6 +87,8 @@ static void set_callbacks(nghttp2_session_callbacks* to) {
   nghttp2_session_callbacks_set_on_frame_send_callback(
       to, [](nghttp2_session*, const nghttp2_frame* frame, void* user) {
         H2Session::Impl& impl = of(user);
+        if (frame->hd.type == NGHTTP2_RST_STREAM)
+          impl.reset_sent(frame->hd.stream_id, frame->rst_stream.error_code);
         if (frame->hd.type != NGHTTP2_GOAWAY || frame->goaway.error_code == NGHTTP2_NO_ERROR)
           return 0;
         if (impl.bad_reason.empty()) {

@@ -33,6 +33,7 @@
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/process.h"
+#include "mvm/sys/uninterrupted.h"
 
 #include "copy_file.h"
 
@@ -129,7 +130,7 @@ static std::string ensure_template(const store::Paths& paths, uint64_t size) {
     const sys::Fd fd = sys::open_file(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
     sys::resize_file(fd.get(), size, "sizing " + fresh);
     make_file_system(fresh, size);
-    sys::check(::fsync(fd.get()), "syncing " + fresh);
+    sys::check(sys::uninterrupted([&] { return ::fsync(fd.get()); }), "syncing " + fresh);
   }
   // Two that make the same template at once: the later one replaces equal bytes.
   sys::check(::rename(fresh.c_str(), path.c_str()), "renaming to " + path);

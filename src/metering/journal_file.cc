@@ -12,6 +12,7 @@
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
+#include "mvm/sys/uninterrupted.h"
 
 namespace mvm::metering {
 namespace {
@@ -66,7 +67,8 @@ void JournalFile::turn(const meter::Account& account, ByteView record) {
   data.insert(data.end(), record.begin(), record.end());
   sys::write_all(file.get(), data);
   // Before its name: after a power failure there is the old file or the new, not an empty one.
-  sys::check(::fdatasync(file.get()), std::string("syncing ") + kJournalName);
+  sys::check(sys::uninterrupted([&] { return ::fdatasync(file.get()); }),
+             std::string("syncing ") + kJournalName);
   sys::check(::renameat(directory_, temporary.c_str(), directory_, kJournalName),
              std::string("renaming ") + kJournalName);
   file_ = std::move(file);

@@ -10,6 +10,7 @@
 
 #include "mvm/base/error.h"
 #include "mvm/sys/io.h"
+#include "mvm/sys/uninterrupted.h"
 
 namespace mvm::monitor {
 
@@ -98,20 +99,11 @@ void WorkerEngine::work() noexcept {
 
 // ---- one operation --------------------------------------------------------------------------
 
-// Repeats a call that a signal interrupted.
-template <typename Call>
-static auto uninterrupted(Call call) noexcept {
-  while (true) {
-    const auto result = call();
-    if (result >= 0 || errno != EINTR) return result;
-  }
-}
-
 // Calls `transfer` until all segments have moved: the kernel may move less than asked for.
 template <typename Transfer>
 static BlockResult move_all(BlockOperation& operation, Transfer transfer) noexcept {
   while (!operation.segments.empty()) {
-    const ssize_t moved = uninterrupted([&] {
+    const ssize_t moved = sys::uninterrupted([&] {
       return transfer(operation.segments.data(), static_cast<int>(operation.segments.size()),
                       static_cast<off_t>(operation.offset));
     });
@@ -124,7 +116,7 @@ static BlockResult move_all(BlockOperation& operation, Transfer transfer) noexce
 }
 
 static int allocate(int file, int mode, const BlockOperation& operation) noexcept {
-  return uninterrupted([&] {
+  return sys::uninterrupted([&] {
     return ::fallocate(file, mode | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(operation.offset),
                        static_cast<off_t>(operation.length));
   });
@@ -144,7 +136,7 @@ BlockResult WorkerEngine::run(BlockOperation& operation) const noexcept {
         return ::pwritev(file_.get(), segments, count, at);
       });
     case BlockVerb::Flush:
-      return outcome(uninterrupted([this] { return ::fdatasync(file_.get()); }));
+      return outcome(sys::uninterrupted([this] { return ::fdatasync(file_.get()); }));
     case BlockVerb::Zero:
       if (allocate(file_.get(), FALLOC_FL_ZERO_RANGE, operation) == 0) return BlockResult::Ok;
       // Not every file system can keep the space; a hole reads as zeros as well.

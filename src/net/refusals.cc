@@ -88,23 +88,37 @@ Refusals::Refusals(sys::Fd socket) : socket_(std::move(socket)) {
   // Told at once, not when a buffer is full: a person may be waiting to read why.
   const uint32_t at_once = htonl(1);
   configure(socket_.get(), NFULA_CFG_QTHRESH, &at_once, sizeof at_once);
+  const uint16_t numbered = htons(NFULNL_CFG_F_SEQ);
+  configure(socket_.get(), NFULA_CFG_FLAGS, &numbered, sizeof numbered);
   sys::check(
       ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVBUF, &kReceiveBuffer, sizeof kReceiveBuffer),
       "sizing the socket for refused packets");
   sys::set_nonblocking(socket_.get());
 }
 
+void Refusals::count(uint32_t number) noexcept {
+  const uint32_t missing = number - next_;
+  if (missing > unnamed_) lost_ += missing - unnamed_;
+  if (missing >= unnamed_) unnamed_ = 0;
+  next_ = number + 1;
+}
+
 std::vector<Refusal> Refusals::take() {
   std::vector<Refusal> all;
   alignas(nlmsghdr) std::array<std::byte, 16 * 1024> buffer;
   const ssize_t got = ::recv(socket_.get(), buffer.data(), buffer.size(), 0);
-  if (got < 0 && errno == ENOBUFS) ++lost_;
+  if (got < 0 && errno == ENOBUFS) {
+    ++lost_;
+    ++unnamed_;
+  }
   if (got < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOBUFS)) return all;
   if (got < 0) throw SystemError(errno, "reading refused packets");
   auto left = static_cast<int>(got);
   for (auto* header = reinterpret_cast<nlmsghdr*>(buffer.data()); nlmsg_ok(header, left);
        header = nlmsg_next(header, &left)) {
     if (header->nlmsg_type != (NFNL_SUBSYS_ULOG << 8 | NFULNL_MSG_PACKET)) continue;
+    const nlattr* number = nlmsg_find_attr(header, sizeof(nfgenmsg), NFULA_SEQ);
+    if (number != nullptr) count(ntohl(nla_get_u32(number)));
     const nlattr* payload = nlmsg_find_attr(header, sizeof(nfgenmsg), NFULA_PAYLOAD);
     if (payload == nullptr) continue;
     const auto* data = static_cast<const std::byte*>(nla_data(payload));

@@ -10,6 +10,7 @@
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
+#include "mvm/sys/uninterrupted.h"
 
 namespace mvm::sandbox {
 
@@ -30,7 +31,7 @@ static void write_record(int directory, const std::string& name, const std::stri
   ::unlinkat(directory, temporary.c_str(), 0);
   const sys::Fd file = sys::open_at(directory, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
   sys::write_all(file.get(), as_bytes(json));
-  sys::check(::fdatasync(file.get()), "syncing " + name);
+  sys::check(sys::uninterrupted([&] { return ::fdatasync(file.get()); }), "syncing " + name);
   sys::check(::renameat(directory, temporary.c_str(), directory, name.c_str()), "renaming " + name);
 }
 

@@ -1,6 +1,7 @@
 #include "secrets.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include <sys/prctl.h>
 
@@ -21,6 +22,11 @@ std::shared_ptr<const secret::Secrets> take_secrets(int channel, proto::SandboxC
   if (!decoded) throw Error(Kind::Invalid, "the sandbox's secrets do not decode");
   const ScopeExit forget_decoded([&] { proto::wipe(decoded->values); });
   auto secrets = std::make_shared<const secret::Secrets>(*decoded);
+  if (!secrets->locked())
+    std::fputs(
+        "mvm sandbox: this user may not lock enough memory (ulimit -l) for the values of secrets: "
+        "they could be swapped out\n",
+        stderr);
   for (auto& [name, placeholder] : secrets->environment()) {
     std::erase_if(config.env, [&](const auto& entry) { return entry.first == name; });
     config.env.emplace_back(std::move(name), std::move(placeholder));

@@ -72,13 +72,14 @@ class Put {
     const size_t index = Secrets::index_of(hit.id);
     if ((hit.id & Secrets::kPlaceholder) == 0) return fail(Fault::Leak, index, where);
     const Secret& secret = secrets_.all()[index];
-    const bool exact = hit.form == Form::Plain ||
-                       (use && use->writing == Writing::Percent && hit.form == Form::Escaped);
+    const bool exact = hit.units == Units::Bytes &&
+                       (hit.form == Form::Plain ||
+                        (use && use->writing == Writing::Percent && hit.form == Form::Escaped));
     if (!use || !exact || !reach_.bound[index] || !secret.binding.has(use->place) ||
         (use->header != nullptr && !may_hold(secret.binding, *use->header, hit.at)))
       return fail(Fault::Misuse, index, where);
     if (!reach_.tls && !secret.binding.plaintext) return fail(Fault::Plaintext, index, where);
-    out += written(secret.value.view(), use->writing);
+    out += written(secret.value, use->writing);
     result_.used.push_back(index);
     return true;
   }

@@ -21,15 +21,19 @@ Secrets::Secrets(proto::SecretsConfig& config) {
     if (const auto complaint = policy::secret_value_complaint(binding, value->second))
       throw Error(Kind::Invalid, where + *complaint);
     std::string placeholder = make_placeholder(binding.prefix);
-    all_.push_back({std::move(binding), Locked(value->second), std::move(placeholder)});
+    all_.push_back({std::move(binding), locked_.keep(value->second), std::move(placeholder)});
   }
   for (size_t i = 0; i < all_.size(); ++i) {
     const auto id = static_cast<uint32_t>(i);
-    for (Finder* finder : {&values_, &in_head_, &in_body_})
-      finder->add(all_[i].value.view(), id, true);
+    for (Finder* finder : {&values_, &in_head_, &in_body_}) finder->add(all_[i].value, id, true);
     in_head_.add(all_[i].placeholder, id | kPlaceholder, true);
     in_body_.add(all_[i].placeholder, id | kPlaceholder, false);
   }
+}
+
+bool Secrets::locked() const noexcept {
+  return locked_.whole() && values_.locked().whole() && in_head_.locked().whole() &&
+         in_body_.locked().whole();
 }
 
 std::vector<std::pair<std::string, std::string>> Secrets::environment() const {

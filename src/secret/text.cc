@@ -1,5 +1,6 @@
 #include "mvm/secret/text.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -83,6 +84,21 @@ std::string written(std::string_view text, Writing writing) {
     } else {
       out += c;
     }
+  }
+  return out;
+}
+
+bool is_ascii(std::string_view text) noexcept {
+  return std::ranges::all_of(text, [](char c) { return static_cast<uint8_t>(c) < 0x80; });
+}
+
+std::string in_units(std::string_view text, Units units) {
+  if (units == Units::Bytes) return std::string(text);
+  std::string out;
+  out.reserve(text.size() * 2);  // once, as above
+  for (const char c : text) {
+    out += units == Units::Little ? c : '\0';
+    out += units == Units::Little ? '\0' : c;
   }
   return out;
 }

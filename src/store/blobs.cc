@@ -10,6 +10,7 @@
 #include "mvm/base/error.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
+#include "mvm/sys/uninterrupted.h"
 
 namespace mvm::store {
 
@@ -55,7 +56,7 @@ std::optional<PartialBlob> Blobs::begin(const oci::Digest& digest) const {
 
 void Blobs::commit(PartialBlob blob, const oci::Digest& digest) const {
   sys::check(::fchmod(blob.fd(), 0400), "setting the mode of " + blob.path_);
-  sys::check(::fsync(blob.fd()), "syncing " + blob.path_);
+  sys::check(sys::uninterrupted([&] { return ::fsync(blob.fd()); }), "syncing " + blob.path_);
   sys::rename_file(blob.path_, directory_ + "/" + digest.hex());
   blob.fd_.reset();
   sys::sync_directory(directory_);

@@ -25,6 +25,7 @@
 #include "mvm/store/quota.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
+#include "mvm/sys/uninterrupted.h"
 
 #include "image_index.h"
 
@@ -255,7 +256,7 @@ void Images::require_room(uint64_t more) const { Quota(impl_->paths).require(mor
 Image Images::commit(Staging staging, const Manifest& manifest, const ImageName& name) {
   MVM_ASSERT(is_image_digest(manifest.digest));
   const sys::Fd root = sys::open_own_file(staging.root(), O_RDONLY);
-  sys::check(::fsync(root.get()), "syncing " + staging.root());
+  sys::check(sys::uninterrupted([&] { return ::fsync(root.get()); }), "syncing " + staging.root());
   sys::check(::fchmod(root.get(), 0400), "setting the mode of " + staging.root());
   sys::write_file_atomic(staging.path() + "/manifest.json", as_bytes(manifest_to_json(manifest)));
 

@@ -20,6 +20,7 @@
 #include "mvm/base/scope_exit.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/io.h"
+#include "mvm/sys/uninterrupted.h"
 
 namespace mvm::sys {
 
@@ -171,7 +172,7 @@ static std::string parent_of(const std::string& path) {
 
 void sync_directory(const std::string& path) {
   const Fd fd = open_file(path, O_RDONLY | O_DIRECTORY);
-  check(::fsync(fd.get()), "syncing " + path);
+  check(uninterrupted([&] { return ::fsync(fd.get()); }), "syncing " + path);
 }
 
 void write_file_atomic(const std::string& path, ByteView data, unsigned mode) {
@@ -181,7 +182,7 @@ void write_file_atomic(const std::string& path, ByteView data, unsigned mode) {
   Fd fd = open_file(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode);
   ScopeExit remove([&] { ::unlink(temporary.c_str()); });
   write_all(fd.get(), data);
-  check(::fsync(fd.get()), "syncing " + temporary);
+  check(uninterrupted([&] { return ::fsync(fd.get()); }), "syncing " + temporary);
   fd.reset();
   check(::rename(temporary.c_str(), path.c_str()), "renaming to " + path);
   remove.release();

@@ -8,17 +8,9 @@
 #include <unistd.h>
 
 #include "mvm/sys/error.h"
+#include "mvm/sys/uninterrupted.h"
 
 namespace mvm::sys {
-
-// Repeats a call that a signal interrupted.
-template <typename Call>
-static ssize_t uninterrupted(Call call) {
-  while (true) {
-    const ssize_t result = call();
-    if (result >= 0 || errno != EINTR) return result;
-  }
-}
 
 static std::optional<size_t> moved(ssize_t result, const char* doing) {
   if (result >= 0) return static_cast<size_t>(result);

@@ -2,16 +2,7 @@
 // servers on the test's Internet: with the environment and the bundle of certificates that the
 // agent gives commands in a sandbox. Each does what it is for, and is told in its own words what a
 // rule refuses.
-#include <fstream>
-
-#include <gmock/gmock.h>
-
-#include "mvm/crypto/trust.h"
-#include "mvm/guard/secret_filter.h"
-#include "mvm/sys/file.h"
-
-#include "../unit/egress/rig.h"
-#include "trust.h"
+#include "clients.h"
 
 namespace mvm::egress {
 namespace {
@@ -26,9 +17,6 @@ using ::testing::Not;
 constexpr const char* kFiles = "93.184.216.34";
 constexpr const char* kGit = "93.184.216.35";
 constexpr const char* kApp = "93.184.216.36";
-
-// Where the distribution's own programs are found, and nothing of the user's.
-constexpr const char* kPath = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
 
 constexpr const char* kNginx = R"(
 daemon off; master_process off; pid DIR/nginx.pid; error_log DIR/nginx.err;
@@ -107,58 +95,14 @@ server.listen(443, address)
 constexpr const char* kMebibyteHash =
     "30e14955ebf1352266dc2ff8067e68104607e750abb9d3b36582b8af909fcb58";
 
-class Clients : public EgressTest {
+class Clients : public ClientWorld {
  protected:
   void SetUp() override {
     EgressTest::SetUp();
     if (IsSkipped()) return;
-    int at = 0;
-    for (const char* host : {"files.example", "git.example", "app.example"}) {
-      const std::string address = "93.184.216." + std::to_string(34 + at++);
-      own_address(address);
-      resolver_.add(host, address);
-      certificates_ += sys::read_text_file(certificate(host), 1 << 20);
-    }
-    settings_.trust = crypto::TrustStore::from_pem(certificates_, "the test's servers");
-  }
-
-  // As in a sandbox: the image's bundle, the agent's additions to it, and its variables.
-  void start() {
-    start_proxy();
-    const std::string root = directory() + "/image";
-    sys::make_directories(root + "/etc/ssl/certs", 0755);
-    sys::make_directories(directory() + "/home", 0755);
-    write(root + "/etc/ssl/certs/ca-certificates.crt", "");
-    const auto variables = guest::trust_authority(proxy_->authority_pem(), root);
-    // The bundle is where the system's own is, for programs that know no variable.
-    prefix_ = {"unshare", "-m", "sh", "-ec", R"(
-      mount --bind "$0" /etc/ssl/certs/ca-certificates.crt; exec "$@")", root + "/etc/ssl/certs/ca-certificates.crt"};
-    prefix_.insert(prefix_.end(), {"env", "-i", kPath, "HOME=" + directory() + "/home", "LANG=C",
-                                   "NODE_PATH=/usr/share/nodejs", "GIT_TERMINAL_PROMPT=0"});
-    for (const auto& [name, value] : variables) prefix_.push_back(name + "=" + value);
-  }
-  Program::Exit run(const std::vector<std::string>& words) {
-    std::vector<std::string> argv = prefix_;
-    argv.insert(argv.end(), words.begin(), words.end());
-    return guest(argv);
-  }
-  Program::Exit sh(const std::string& script) { return run({"sh", "-ec", script, directory()}); }
-
-  void write(const std::string& path, const std::string& text) const {
-    sys::make_directories(path.substr(0, path.rfind('/')), 0755);
-    std::ofstream(path) << text;
-  }
-  // Does something on the test's own side.
-  void prepare(const std::string& script) {
-    Program program(loop_, {"sh", "-ec", "cd \"$0\"; export HOME=\"$0\"; " + script, directory()},
-                    -1, "");
-    program.end_input();
-    ASSERT_TRUE(eventually([&] { return program.ended(); }));
-    ASSERT_EQ(program.exit().code, 0) << program.exit().err;
-  }
-  // Whether a program is here; those that nobody has are no failure.
-  bool has(const std::string& test) const {
-    return std::system(("{ " + test + "; } >/dev/null 2>&1").c_str()) == 0;  // NOLINT
+    own_host("files.example", kFiles);
+    own_host("git.example", kGit);
+    own_host("app.example", kApp);
   }
 
   void serve_files() {
@@ -177,14 +121,7 @@ class Clients : public EgressTest {
            directory() + "/app.example.pem"},
           {ip(kApp), 443});
   }
-
- private:
-  std::string certificates_;
-  std::vector<std::string> prefix_;
 };
-
-#define NEEDS(test) \
-  if (!has(test)) GTEST_SKIP() << "not here: " << (test)
 
 TEST_F(Clients, CurlAndWgetWithoutAnOption) {
   NEEDS("command -v nginx");
@@ -388,21 +325,13 @@ TEST_F(Clients, GitTakesAPlaceholderForItsPassword) {
   proto::SecretRule rule;
   rule.name = "GITHUB_TOKEN";
   rule.hosts = {"git.example"};
-  proto::SecretsConfig config;
-  config.rules = {rule};
-  config.values = {{"GITHUB_TOKEN", std::string(kValue)}};
-  const auto secrets = std::make_shared<secret::Secrets>(config);
-  settings_.filters.push_back(std::make_shared<guard::SecretSource>(
-      secrets, guard::SecretSource::Watcher{[](const guard::SecretNotice&) { return true; },
-                                            [](const guard::SecretNotice&) {}}));
-  settings_.policy.inspect = policy::inspected_for({secrets->all()[0].binding});
+  const std::string placeholder = use_secrets({rule}, std::string(kValue)).at(0);
   allow_host("git.example");
   const Program& server =
       serve({"python3", "-u", "-c", kGitServer, kGit, directory() + "/git.example.pem",
              directory() + "/srv", std::string(kValue)},
             {ip(kGit), 443});
   start();
-  const std::string placeholder = secrets->all()[0].placeholder;
   const auto worked = sh("token=" + placeholder + R"(
     git clone -q "https://x-access-token:$token@git.example/repo.git" "$0/clone"; cd "$0/clone"
     git config user.name t; git config user.email t@t; echo two >a; git commit -qam two; git push -q

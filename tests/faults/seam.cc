@@ -7,7 +7,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
+#include <string>
+#include <string_view>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -46,9 +49,20 @@ static bool fails(std::initializer_list<int> possible) {
   return true;
 }
 
+// SQLite takes an interrupted fsync() for a broken disk: its transaction fails, and its caller
+// hears of it. That is as good as can be had of it, and no fault of the daemon's.
+static bool sync_fails(int fd) {
+  std::array<char, 256> path{};
+  const std::string link = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t length = ::readlink(link.c_str(), path.data(), path.size());
+  const std::string_view name(path.data(), length > 0 ? static_cast<size_t>(length) : 0);
+  return name.find(".db") != name.npos ? fails({ENOSPC}) : fails({ENOSPC, EINTR});
+}
+
 }
 
 using mvm::faults::fails;
+using mvm::faults::sync_fails;
 
 // The names are the linker's: __wrap_X stands for X, and __real_X is what X was.
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
@@ -146,9 +160,23 @@ MVM_SEAM(pid_t, fork, (), (), -1, ENOMEM)
 MVM_SEAM(int, waitid, (idtype_t type, id_t id, siginfo_t* info, int options),
          (type, id, info, options), -1, EINTR)
 MVM_SEAM(int, flock, (int fd, int operation), (fd, operation), -1, ENOMEM)  // ours do not wait
-MVM_SEAM(int, fsync, (int fd), (fd), -1, ENOSPC)
+int __real_fsync(int fd);
+int __wrap_fsync(int fd) {
+  if (sync_fails(fd)) return -1;
+  return __real_fsync(fd);
+}
+int __real_fdatasync(int fd);
+int __wrap_fdatasync(int fd) {
+  if (sync_fails(fd)) return -1;
+  return __real_fdatasync(fd);
+}
+MVM_SEAM(int, fallocate, (int fd, int mode, off_t at, off_t size), (fd, mode, at, size), -1, EINTR,
+         ENOSPC)
 MVM_SEAM(int, ftruncate, (int fd, off_t size), (fd, size), -1, EINTR)
 MVM_SEAM(int, mkdir, (const char* path, mode_t mode), (path, mode), -1, ENOSPC, ENOMEM)
+MVM_SEAM(int, symlink, (const char* to, const char* path), (to, path), -1, ENOSPC, ENOMEM)
+MVM_SEAM(int, renameat2, (int from_at, const char* from, int to_at, const char* to, unsigned flags),
+         (from_at, from, to_at, to, flags), -1, ENOSPC, ENOMEM)
 MVM_SEAM(int, rename, (const char* from, const char* to), (from, to), -1, ENOSPC, ENOMEM)
 MVM_SEAM(int, unlink, (const char* path), (path), -1)
 MVM_SEAM(int, unlinkat, (int at, const char* path, int flags), (at, path, flags), -1)
@@ -157,6 +185,13 @@ MVM_SEAM(int, fchmod, (int fd, mode_t mode), (fd, mode), -1)
 MVM_SEAM(ssize_t, copy_file_range,
          (int in, off64_t* in_at, int out, off64_t* out_at, size_t size, unsigned flags),
          (in, in_at, out, out_at, size, flags), -1, ENOSPC, ENOMEM)
+MVM_SEAM(void*, mmap, (void* at, size_t size, int protection, int flags, int fd, off_t offset),
+         (at, size, protection, flags, fd, offset), MAP_FAILED, ENOMEM)
+MVM_SEAM(ssize_t, getrandom, (void* data, size_t size, unsigned flags), (data, size, flags), -1,
+         EINTR)
+MVM_SEAM(DIR*, fdopendir, (int fd), (fd), nullptr, ENOMEM)
+MVM_SEAM(int, inotify_add_watch, (int fd, const char* path, uint32_t what), (fd, path, what), -1,
+         ENOSPC, ENOMEM)
 MVM_SEAM(int, inotify_init1, (int flags), (flags), -1, EMFILE, ENOMEM)
 MVM_SEAM(int, memfd_create, (const char* name, unsigned flags), (name, flags), -1, EMFILE, ENOMEM)
 }

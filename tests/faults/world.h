@@ -34,6 +34,8 @@ class World {
   void arm(int n, int error);
   // Whether it happened; nothing more will.
   bool disarm();
+  // That counted since arm().
+  int calls() const { return plan_->calls; }
 
   const store::Paths& paths() const { return paths_; }
   const std::string& folder() const { return temporary_.path(); }

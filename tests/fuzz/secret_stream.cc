@@ -1,6 +1,7 @@
 // A hostile body in any pieces, with values and placeholders put in: no crash, the same output
 // however it was cut, what is held back has a bound, and no value comes out. Bytes 0x80 to 0x84
-// stand for a value as it is, in base64, percent-encoded, escaped for JSON, and for a placeholder.
+// stand for a value as it is, in base64, percent-encoded, escaped for JSON, and for a placeholder;
+// 0x85 and 0x86 for a value in UTF-16.
 
 #include <cstdlib>
 #include <string>
@@ -30,7 +31,8 @@ const Finder& finder() {
 std::string mask(std::string_view text, size_t step) {
   Bytes out;
   Stream stream(finder(), [](const Finder::Hit& hit, std::string_view, Bytes& to) {
-    to.push_back(static_cast<std::byte>((hit.id & Secrets::kPlaceholder) != 0 ? '#' : '*'));
+    for (const char c : in_units((hit.id & Secrets::kPlaceholder) != 0 ? "#" : "*", hit.units))
+      to.push_back(static_cast<std::byte>(c));
     return true;
   });
   for (size_t at = 0; at < text.size(); at += step) {
@@ -64,12 +66,19 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       case 0x84:
         text += "mvm-secret-abcdefgh";
         break;
+      case 0x85:
+        text += in_units(kValue, Units::Little);
+        break;
+      case 0x86:
+        text += in_units(kValue, Units::Big);
+        break;
       default:
         text += static_cast<char>(data[i]);
     }
   }
   const std::string whole = mask(text, text.size() + 1);
   if (mask(text, data[0] % 13 + 1) != whole) std::abort();
-  if (whole.find(kValue) != std::string::npos) std::abort();
+  for (const Units units : {Units::Bytes, Units::Little, Units::Big})
+    if (whole.find(in_units(kValue, units)) != std::string::npos) std::abort();
   return 0;
 }

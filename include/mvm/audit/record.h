@@ -104,8 +104,8 @@ struct Egress {
   uint64_t flow = 0;  // 0: none
   HostName host;
   std::optional<IpAddress> address;
-  uint16_t port = 0;  // 0: none
-  Transport transport = Transport::Tcp;
+  uint16_t port = 0;                                    // 0: none
+  std::optional<Transport> transport = Transport::Tcp;  // nothing: not known
   Method method;
   Path path;
   policy::Outcome outcome = policy::Outcome::Deny;
@@ -272,7 +272,8 @@ Egress egress_record(const ProxyEvent& event) {
   out.host = HostName(event.host);
   out.address = event.address;
   out.port = event.port;
-  out.transport = static_cast<Egress::Transport>(event.transport);
+  out.transport.reset();
+  if (event.transport) out.transport = static_cast<Egress::Transport>(*event.transport);
   out.method = Method(event.method);
   out.path = Path(event.path);
   out.outcome = event.outcome;

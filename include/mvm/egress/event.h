@@ -35,9 +35,9 @@ struct Event {
   std::string host;                  // without a final dot; empty: the guest used an address
   std::optional<IpAddress> address;  // where it went or would have gone, as far as it was known
   uint16_t port = 0;                 // 0 for queries
-  net::Transport transport = net::Transport::Tcp;
-  std::string method;  // of a request or a query
-  std::string path;    // of a request, with what follows "?" left out
+  std::optional<net::Transport> transport = net::Transport::Tcp;  // nothing: nobody knows
+  std::string method;                                             // of a request or a query
+  std::string path;  // of a request, with what follows "?" left out
   policy::Outcome outcome = policy::Outcome::Deny;
   policy::Reason reason = policy::Reason::PolicyDenied;
   bool audited = false;    // let through by Mode::Audit alone: `reason` is why it would be refused

@@ -28,12 +28,17 @@ class Refusals {
 
   int fd() const noexcept { return socket_.get(); }  // readable when there is a report
   // The reports that have come; empty when there are none. Those that the kernel had to drop, as
-  // they came faster than they were read, are counted in lost().
+  // they came faster than they were read, are counted in lost(): one at once, and how many it were
+  // in truth when the next report comes, which has its number.
   std::vector<Refusal> take();
   uint64_t lost() const noexcept { return lost_; }
 
  private:
+  void count(uint32_t number) noexcept;
+
   sys::Fd socket_;
+  uint32_t next_ = 0;     // the number of the next report
+  uint32_t unnamed_ = 0;  // lost ones since the last report
   uint64_t lost_ = 0;
 };
 

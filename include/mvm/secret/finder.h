@@ -7,6 +7,8 @@
 //            also in lines; but for the letters at both ends that hold bits of what is beside it
 //   Hex      in either case
 //
+// and each of them in text of UTF-16 too, which has its ASCII letters beside zero bytes.
+//
 // What it was given is never changed, and it keeps nothing between two calls.
 
 #include <array>
@@ -17,6 +19,7 @@
 #include <vector>
 
 #include "mvm/secret/locked.h"
+#include "mvm/secret/text.h"
 
 namespace mvm::secret {
 
@@ -35,6 +38,9 @@ class Finder {
     size_t length = 0;
     uint32_t id = 0;
     Form form = Form::Plain;
+    // Little may be told as Big, from the zero byte of the letter before it on. What is ASCII comes
+    // to the same bytes in its place either way.
+    Units units = Units::Bytes;
   };
 
   // `text` has at least kMinText bytes and is not kept: what is made of it lies in locked memory.
@@ -44,18 +50,23 @@ class Finder {
   // The first hit at or behind `from`; of several there, the longest. `last`: no more will come.
   Hit find(std::string_view text, size_t from, bool last) const noexcept;
   bool empty() const noexcept { return needles_.empty(); }
+  const Locked& locked() const noexcept { return locked_; }
 
  private:
   struct Needle {
-    Locked text;
+    std::string_view text;
     uint32_t id;
     Form form;
   };
-  void add(Needle needle);
+  void add(const Needle& needle);
+  size_t next_start(std::string_view text, size_t at) const noexcept;
+  Hit at_start(std::string_view text, bool& more) const noexcept;
 
+  Locked locked_;
   std::vector<Needle> needles_;
   std::array<std::vector<uint16_t>, 256> by_first_;
   std::bitset<65536> pairs_;  // of two bytes that a hit may start with
+  std::bitset<256> firsts_;   // of the first of them
 };
 
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,7 +21,7 @@ std::string make_placeholder(std::string_view prefix);
 
 struct Secret {
   policy::SecretBinding binding;
-  Locked value;
+  std::string_view value;  // in the locked memory of the Secrets that it is of
   std::string placeholder;
 };
 
@@ -43,7 +44,11 @@ class Secrets {
   const Finder& in_head() const noexcept { return in_head_; }
   const Finder& in_body() const noexcept { return in_body_; }
 
+  // Whether all that is made of the values is in locked memory.
+  bool locked() const noexcept;
+
  private:
+  Locked locked_;
   std::vector<Secret> all_;
   Finder values_;
   Finder in_head_;

@@ -60,6 +60,20 @@ def test_idle_sandbox_ends_and_a_used_one_does_not():
         equal(end_of("lazy")["reason"], "idle_timeout")
 
 
+def test_use_prolongs_the_idle_time_alone():
+    """Whoever connects leaves the time to live as it is; any command, however short, puts the idle time off."""
+    with sandbox("dated", "--ttl", "30m", "--idle-timeout", "8s", memory="128M"):
+        began, before = time.monotonic(), sandbox_json("dated")["ttl_left_ms"]
+        for _ in range(4):
+            time.sleep(4)
+            guest("dated", "true")
+        passed, after = (time.monotonic() - began) * 1000, sandbox_json("dated")["ttl_left_ms"]
+        equal(sandbox_json("dated")["state"], "running")
+        expect(abs(before - after - passed) < 5000, f"{before} ms were left, {passed} have passed, {after} are left")
+        eventually(lambda: ended("dated"), "it ends when nobody uses it")
+        equal(end_of("dated")["reason"], "idle_timeout")
+
+
 def test_limits_of_a_command_hold():
     with sandbox("bounds", "--wall-clock", "3s", "--output-limit", "1K", memory="128M"):
         equal(mvm("exec", "bounds", "--", "sleep", "1000").code, 124)

@@ -4,12 +4,14 @@ import http.server
 import json
 import os
 import pathlib
+import resource
+import signal
 import ssl
 import subprocess
 import tempfile
 import threading
 
-from harness import equal, expect, guest, has, mvm, ok, sandbox, sandbox_json
+from harness import equal, eventually, expect, guest, has, mvm, ok, sandbox, sandbox_json
 from test_network import PUBLIC, certified, internet, python
 
 VALUE = "sk-lab-5ecret-of-nobody-0123456789"
@@ -132,6 +134,56 @@ def test_guest_has_a_placeholder_and_the_server_the_value():
                 for name in ("cmdline", "environ"):
                     expect(VALUE.encode() not in pathlib.Path(f"/proc/{pid}/{name}").read_bytes(), name)
         ok("secret", "rm", "LAB_KEY")
+
+
+def locked_mappings(pid):
+    """Those of a process that are locked, in no core dump and in no forked child."""
+    count = 0
+    for line in pathlib.Path(f"/proc/{pid}/smaps").read_text(encoding="utf-8").splitlines():
+        if line.startswith("VmFlags:"):
+            count += {"lo", "dd", "wf"} <= set(line.split()[1:])
+    return count
+
+
+def crash(pid, wake):
+    """Ends a process by a fault of its own, with no limit on its core dump: the first of a pid namespace takes no such signal from
+    outside. What it runs next, when `wake` has given it something to do, is no instruction."""
+    resource.prlimit(pid, resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    waits = pathlib.Path(f"/proc/{pid}/syscall")
+    eventually(lambda: len(waits.read_text(encoding="utf-8").split()) > 2, f"{pid} waits")
+    with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
+        memory.seek(int(waits.read_text(encoding="utf-8").split()[-1], 16))
+        memory.write(b"\x0f\x0b")
+    wake()
+    eventually(lambda: not pathlib.Path(f"/proc/{pid}").exists(), f"{pid} ends")
+
+
+def test_values_are_in_locked_pages_and_in_no_core_dump():
+    """On the processes that hold values: the sandbox's, and the daemon, whose memory they pass through."""
+    pattern = pathlib.Path("/proc/sys/kernel/core_pattern")
+    usual = pattern.read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        pattern.write_text(folder + "/core.%p", encoding="utf-8")
+        try:
+            with sandbox("locked", "--secret", "LAB_KEY@page.example", "--allow-host", "page.example", env={"LAB_KEY": VALUE}):
+                found = sandbox_json("locked")["pids"]
+                status = pathlib.Path(f"/proc/{found['sandbox']}/status").read_text(encoding="utf-8")
+                locked = int(status.split("VmLck:")[1].split()[0])
+                expect(4 <= locked <= 64, f"{locked} KiB are locked")
+                equal(locked_mappings(found["sandbox"]) > 0, True, "locked mappings")
+                equal(locked_mappings(os.getpid()), 0, "this process has none")
+                daemon = json.loads(ok("daemon", "status", "--json").out)["pid"]
+                # One that may be dumped, so that this test finds what is there.
+                with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as control:
+                    crash(control.pid, lambda: (control.stdin.close(), control.wait()))
+                expect(os.path.exists(f"{folder}/core.{control.pid}"), os.listdir(folder))
+                crash(found["sandbox"], lambda: mvm("exec", "locked", "--", "true"))
+                crash(daemon, lambda: mvm("ps"))
+                equal(os.listdir(folder), [f"core.{control.pid}"], "core dumps")
+                equal(sandbox_json("locked")["state"], "crashed")
+        finally:
+            pattern.write_text(usual, encoding="utf-8")
 
 
 def test_misuse_ends_the_sandbox_where_the_rule_says_so():

@@ -1035,6 +1035,7 @@ TEST_F(DaemonSecrets, NoValueIsInALogAFigureAnAnswerOrAnError) {
   EXPECT_EQ(said.find(core), said.npos) << said;
   EXPECT_NE(said.find("mvm_sandboxes"), said.npos);
   EXPECT_NE(said.find("no KVM"), said.npos) << said;
+  daemon_.reset();  // it writes to the log, which is closed here
   std::ifstream told(temporary_.path() + "/loud.log");
   const std::string text((std::istreambuf_iterator<char>(told)), {});
   EXPECT_NE(text.find("sandbox started"), text.npos);

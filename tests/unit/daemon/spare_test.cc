@@ -4,6 +4,7 @@
 #include <fstream>
 #include <set>
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "fixture.h"
@@ -88,6 +89,9 @@ TEST_F(Spare, ThatWasKilledIsNoLoss) {
   client()->create(spec("first"));
   const int64_t pid = spare();
   ASSERT_EQ(::kill(static_cast<pid_t>(pid), SIGKILL), 0);
+  // Dead, and not merely about to be.
+  siginfo_t info{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT), 0);
   const auto second = client()->create(spec("second"));
   EXPECT_NE(second.sandbox_pid, pid);
   EXPECT_EQ(second.state, SandboxState::Running);
@@ -102,7 +106,7 @@ TEST_F(Spare, StaysWhenARequestIsRefused) {
 }
 
 TEST_F(Spare, GoesAfterItsTime) {
-  start_with_spares(milliseconds(1));
+  start_with_spares(std::chrono::seconds(2));
   client()->create(spec("first"));
   EXPECT_TRUE(goes(spare()));
 }

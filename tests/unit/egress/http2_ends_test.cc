@@ -6,7 +6,9 @@ namespace {
 
 using policy::Reason;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 class Http2Ends : public Http2 {
@@ -18,6 +20,13 @@ class Http2Ends : public Http2 {
   Event end() {
     EXPECT_TRUE(eventually([&] { return !events_of(EventKind::End).empty(); }));
     return events_of(EventKind::End).at(0);
+  }
+  // Why requests for a path were not carried to their ends.
+  std::vector<Reason> stopped(const std::string& path) {
+    std::vector<Reason> out;
+    for (const Event& event : events_of(EventKind::Http))
+      if (event.path == path && event.outcome == policy::Outcome::Deny) out.push_back(event.reason);
+    return out;
   }
 };
 
@@ -65,9 +74,55 @@ print(c.answer(c.ask('/next'))['body'])
             "content-length None 1\nUpper None 1\nb'hello /next'\n")
       << exit.err;
   EXPECT_EQ(server.exit().out, "GET /next\n");
+  // Each is on record: equal ones within a second as one with a count.
+  const auto refused = [&] {
+    auto out = events_of(EventKind::Http);
+    std::erase_if(out, [](const Event& event) { return event.outcome != policy::Outcome::Deny; });
+    return out;
+  };
+  EXPECT_TRUE(eventually([&] { return refused().size() == 2; }));
+  uint64_t count = 0;
+  for (const Event& event : refused()) {
+    EXPECT_EQ(event.reason, Reason::ProtocolUnsupported);
+    EXPECT_EQ(event.host, "api.example");
+    EXPECT_NE(event.flow, 0U);
+    EXPECT_THAT(event.detail, HasSubstr("its HTTP/2: "));
+    EXPECT_EQ(event.path, "");
+    count += event.count;
+  }
+  EXPECT_EQ(count, 7U);
+}
+
+// It was admitted, and begun; what came then was no message.
+TEST_F(Http2Ends, ARequestThatBreaksInTheMiddleIsOnRecord) {
+  serve_http2();
+  start_proxy();
+  const auto exit = python(R"(
+c = Client()
+n = c.ask('/sum', 'POST', end=False, more=[('content-length', '3')])
+c.c.send_data(n, b'abcdef', end_stream=True); c.flush()
+g = c.answer(n); print(g['status'], g['reset'])
+print(c.answer(c.ask('/next'))['body'])
+)");
+  EXPECT_EQ(exit.out, "None 1\nb'hello /next'\n") << exit.err;
+  EXPECT_THAT(stopped("/sum"), ElementsAre(Reason::ProtocolUnsupported));
+  EXPECT_THAT(stopped("/next"), IsEmpty());
 }
 
 // ---- the server's connection
+
+TEST_F(Http2Ends, AnAnswerThatIsNoneIsOnRecord) {
+  serve_http2();
+  start_proxy();
+  const auto exit = python(R"(
+c = Client()
+g = c.answer(c.ask('/malformed')); print(g['status'], g['reset'])
+print(c.answer(c.ask('/next'))['body'])
+)");
+  EXPECT_EQ(exit.out, "200 2\nb'hello /next'\n") << exit.err;
+  EXPECT_THAT(stopped("/malformed"), ElementsAre(Reason::UpstreamUnreachable));
+  EXPECT_THAT(stopped("/next"), IsEmpty());
+}
 
 TEST_F(Http2Ends, SaysThatTheServerHasGoneBeforeItsAnswer) {
   serve_http2();
@@ -176,6 +231,7 @@ while True: threading.Thread(target=serve, args=(l.accept()[0],), daemon=True).s
   start_proxy();
   const auto exit = curl({"https://api.example/", "-w", "%{http_code}"});
   EXPECT_THAT(exit.out, AllOf(HasSubstr("502"), HasSubstr("its answer is no HTTP/2")));
+  EXPECT_EQ(end().reason, Reason::UpstreamUnreachable);
 }
 
 // ---- what a peer may cost

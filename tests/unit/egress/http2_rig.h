@@ -53,6 +53,7 @@ server.on('stream', (s, h) => {
     s.on('wantTrailers', () => s.sendTrailers({'x-sum': '7', 'x-te': h['te'] || 'none'})); s.end('body');
   } else if (path == '/none') { s.respond({':status': 204}, {endStream: true}); }
   else if (path == '/early') { s.respond({':status': 413}); s.on('finish', () => s.close(0)); s.end('too much'); }
+  else if (path == '/malformed') { s.respond({':status': 200, 'content-length': 3}); s.end('too much'); }
   else if (path == '/reset') s.close(http2.constants.NGHTTP2_ENHANCE_YOUR_CALM);
   else if (path == '/half-reset') { s.respond({':status': 200}); s.write('half'); s.on('data', () => s.destroy(new Error('half'))); }
   else if (path == '/die') s.session.socket.destroy();

@@ -33,6 +33,16 @@ TEST_F(ReporterTest, EqualOnesAreOneWithACount) {
   EXPECT_EQ(told_[0].count + told_[1].count, 5U);
 }
 
+TEST_F(ReporterTest, CountsWhatStandsForMany) {
+  Event many = refusal("");
+  many.count = 40;
+  for (int i = 0; i < 3; ++i) reporter_->refuse(many);
+  reporter_.reset();
+  ASSERT_EQ(told_.size(), 2U);
+  EXPECT_EQ(told_[0].count, 40U);
+  EXPECT_EQ(told_[1].count, 80U);
+}
+
 TEST_F(ReporterTest, VeryManyDifferentOnesAreCountedByReason) {
   constexpr uint64_t kMany = 10'000;
   for (uint64_t i = 0; i < kMany; ++i)

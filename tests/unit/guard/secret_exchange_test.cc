@@ -48,6 +48,7 @@ class H(http.server.BaseHTTPRequestHandler):
     body = self.body()
     text = self.requestline.encode() + b'\n' + bytes(self.headers) + body
     print(text.decode(errors='replace'), flush=True)
+    if self.path == '/utf16': text = body; print('text:', body.decode('utf-16'), flush=True)
     if self.path == '/gzip': text = gzip.compress(text)
     if self.path == '/large': text = text * (4000000 // len(text))
     self.send_response(200)
@@ -227,6 +228,31 @@ TEST_F(SecretExchange, IsMaskedWhereverItStandsInALargeAnswer) {
   EXPECT_GT(echo.size(), 3'000'000U);
   EXPECT_THAT(echo, Not(HasSubstr("0123456789")));
   EXPECT_GT(notices_.back().count, 1000U);
+}
+
+TEST_F(SecretExchange, BodiesInUtf16AreRead) {
+  rule_.places = {"header", "body"};
+  start();
+  const std::vector<std::string> words{"-H", "Content-Type: text/plain; charset=utf-16",
+                                       "--data-binary"};
+  const auto post = [&](const std::string& name, const std::string& text, secret::Units units) {
+    std::vector<std::string> all = words;
+    const std::string mark = units == secret::Units::Big ? "\xfe\xff" : "\xff\xfe";
+    all.push_back("@" + file(name, mark + secret::in_units(text, units)));
+    return curl("https://api.example/utf16", all);
+  };
+  for (const secret::Units units : {secret::Units::Little, secret::Units::Big}) {
+    const std::string name = units == secret::Units::Big ? "big" : "little";
+    // The server tells how it reads the body, and sends it back as it came.
+    const std::string echo = post(name, name + " " + key() + " end", units);
+    EXPECT_THAT(echo, HasSubstr("200 OK"));
+    EXPECT_THAT(echo, HasSubstr(secret::in_units(name + " " + key() + " end", units)));
+    EXPECT_THAT(echo, Not(HasSubstr(secret::in_units("0123456789", units))));
+    EXPECT_THAT(at_the_server(), HasSubstr("text: " + name + " " + std::string(kKey) + " end"));
+    EXPECT_THAT(post("leak", name + " leak " + std::string(kKey), units),
+                AllOf(HasSubstr("403"), HasSubstr("secret_leak")));
+  }
+  EXPECT_THAT(at_the_server(), Not(HasSubstr("leak")));
 }
 
 TEST_F(SecretExchange, ACodedAnswerShowsNoValue) {

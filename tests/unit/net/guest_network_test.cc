@@ -463,6 +463,31 @@ TEST_F(GuestNetworkTest, ReportsEachRefusalOnce) {
   EXPECT_EQ(refusals.lost(), 0U);
 }
 
+TEST_F(GuestNetworkTest, CountsReportsThatTheKernelDropped) {
+  Refusals refusals(network_.refused.duplicate());
+  constexpr uint64_t kMany = 4000;
+  uint64_t told = 0;
+  uint64_t sent = 0;
+  const auto read_all = [&] {
+    pollfd entry{refusals.fd(), POLLIN, 0};
+    while (::poll(&entry, 1, 100) == 1) told += refusals.take().size();
+  };
+  // Nobody reads meanwhile.
+  for (; sent < kMany; ++sent) guest().send(udp(kGuest4, "8.8.4.4", 443, "quic"));
+  read_all();
+  EXPECT_GT(refusals.lost(), 0U);
+  EXPECT_LT(refusals.lost(), kMany - told + 1);
+  // The next one has its number.
+  guest().send(udp(kGuest4, "8.8.4.4", 443, "quic"));
+  ++sent;
+  read_all();
+  EXPECT_EQ(told + refusals.lost(), sent);
+  guest().send(udp(kGuest4, "8.8.4.4", 443, "quic"));
+  ++sent;
+  read_all();
+  EXPECT_EQ(told + refusals.lost(), sent);
+}
+
 TEST(ParseRefused, TakesNothingFromScraps) {
   const Packet whole = tcp(kGuest4, "8.8.4.4", 8443, kSyn);
   EXPECT_FALSE(parse_refused({}));

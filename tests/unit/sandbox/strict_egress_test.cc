@@ -2,6 +2,7 @@
 // order of the system calls of a real proxy, with a real log, between real programs. A record that
 // is written behind the act, or is not synced before it, fails here.
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <mutex>
 
@@ -29,7 +30,8 @@ struct Trace {
   std::mutex mutex;
   std::vector<std::string> steps;
   bool on = false;
-  bool disk_fails = false;
+  std::atomic<bool> disk_fails = false;
+  std::atomic<int> interruptions = 0;  // of the next calls of fdatasync()
 
   void add(std::string step) {
     const std::lock_guard lock(mutex);
@@ -77,6 +79,11 @@ int __real_fdatasync(int fd);
 int __wrap_fdatasync(int fd) {
   if (trace.disk_fails) {
     errno = EIO;
+    return -1;
+  }
+  if (trace.interruptions > 0) {
+    --trace.interruptions;
+    errno = EINTR;
     return -1;
   }
   const int done = __real_fdatasync(fd);
@@ -241,6 +248,14 @@ TEST_F(StrictEgress, ARefusedNameIsOnTheDiskBeforeTheGuestHearsOfIt) {
   const auto exit = guest({"curl", "-sS", "-m", "20", "http://elsewhere.example/"});
   EXPECT_THAT(exit.err, HasSubstr("not resolve"));
   EXPECT_TRUE(is_behind("dns", "dns deny policy_denied"));
+}
+
+// On a file system over the network or in user space a signal may do that.
+TEST_F(StrictEgress, AnInterruptedSyncIsMadeAgain) {
+  trace.interruptions = 3;
+  EXPECT_THAT(curl("/"), HasSubstr("200 OK"));
+  EXPECT_EQ(trace.interruptions, 0);
+  EXPECT_TRUE(is_behind("send GET / ", "http allow allowed"));
 }
 
 TEST_F(StrictEgress, WhereTheDiskFailsNothingLeaves) {

@@ -66,6 +66,26 @@ std::string html(std::string_view text) {
   return out;
 }
 
+// ASCII, with characters beyond it as units.
+std::string utf16(std::string_view text, Units units) {
+  std::string out;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const auto lead = static_cast<unsigned char>(text[at]);
+    std::vector<unsigned> letters{lead};
+    if (lead >= 0xf0)
+      letters = {0xd83d, 0xde00}, at += 3;  // the one that the tests use
+    else if (lead >= 0xc0)
+      letters = {(lead & 0x1fU) << 6 | (static_cast<unsigned char>(text[++at]) & 0x3fU)};
+    for (const unsigned unit : letters) {
+      const auto high = static_cast<char>(unit >> 8);
+      const auto low = static_cast<char>(unit & 255);
+      out += units == Units::Little ? low : high;
+      out += units == Units::Little ? high : low;
+    }
+  }
+  return out;
+}
+
 TEST(Finder, FindsNothingInOtherText) {
   EXPECT_EQ(find("").kind, Kind::None);
   EXPECT_EQ(find("sk-T0p/Secret+ and what else there is %41%zz \\u0041 &amp; &#x;").kind,
@@ -84,6 +104,64 @@ TEST(Finder, FindsEveryWayOfWriting) {
     EXPECT_EQ(hit.length, written.size()) << written;
     EXPECT_EQ(hit.id, 7U);
   }
+}
+
+TEST(Finder, FindsEveryWayOfWritingInUtf16) {
+  const std::string value(kValue);
+  for (const Units units : {Units::Little, Units::Big}) {
+    for (const std::string& written :
+         {value, percent_all(value), secret::written(value, Writing::Json), html(value),
+          hex(value, true), base64(value).substr(0, 37)}) {
+      // Letters beside it that have no zero byte, so that there is one way to read it.
+      const std::string text = utf16("\xd0\xb4" + written + "\xd0\xb4", units);
+      const auto hit = find(text);
+      EXPECT_EQ(hit.kind, Kind::Whole) << written;
+      EXPECT_EQ(hit.at, 2U) << written;
+      EXPECT_EQ(hit.length, 2 * written.size()) << written;
+      EXPECT_EQ(hit.units, units) << written;
+      for (size_t end = 1; end < hit.length; ++end)
+        EXPECT_EQ(find(text.substr(0, 2 + end), false).kind, Kind::Partial)
+            << written << " " << end;
+    }
+    // Among ASCII letters: in one of the two ways to read it, which are the same bytes.
+    const std::string text = utf16("x" + value + "y", units);
+    const auto hit = find(text);
+    ASSERT_EQ(hit.kind, Kind::Whole);
+    std::string replaced = text;
+    replaced.replace(hit.at, hit.length, in_units("other", hit.units));
+    EXPECT_EQ(replaced, utf16("xothery", units));
+  }
+  EXPECT_EQ(find(utf16(value.substr(0, 20), Units::Little) + "\0" + value.substr(20)).kind,
+            Kind::None);
+}
+
+TEST(Finder, FindsCharactersBeyondAscii) {
+  // U+00E9, U+0434, U+1F600
+  const std::string value = "p\xc3\xa9-\xd0\xb4-secret-\xf0\x9f\x98\x80";
+  const std::string odd = "\xd0\xb4secret-\xf0\x9f\x98\x80";
+  for (const std::string& text : {value, odd}) {
+    const Finder found = finder(text);
+    for (const std::string& written :
+         {text, percent_all(text), utf16(text, Units::Little), utf16(text, Units::Big)}) {
+      const auto hit = found.find(written, 0, true);
+      EXPECT_EQ(hit.kind, Kind::Whole) << written;
+      EXPECT_EQ(hit.length, written.size()) << written;
+      for (size_t end = 1; end < written.size(); ++end)
+        EXPECT_EQ(found.find(written.substr(0, end), 0, false).kind, Kind::Partial) << end;
+    }
+  }
+  const Finder found = finder(value);
+  for (const std::string_view written :
+       {"p\\u00e9-\\u0434-secret-\\ud83d\\uDE00", "p&#233;-&#x434;-secret-&#128512;",
+        "p\\u00E9-%d0%B4-secret-\xf0\x9f\x98\x80"}) {
+    const auto hit = found.find(written, 0, true);
+    EXPECT_EQ(hit.kind, Kind::Whole) << written;
+    EXPECT_EQ(hit.length, written.size()) << written;
+    for (size_t end = 1; end < written.size(); ++end)
+      EXPECT_EQ(found.find(written.substr(0, end), 0, false).kind, Kind::Partial)
+          << written << " " << end;
+  }
+  EXPECT_EQ(found.find("p\\u00e9-\\u0434-secret-\\ud83d\\uDE01", 0, true).kind, Kind::None);
 }
 
 TEST(Finder, FindsWhatWasPercentEncodedTwice) {

@@ -42,6 +42,25 @@ TEST(Stream, GivesTheSameHoweverTheTextIsCut) {
     EXPECT_EQ(in_steps(found, text, step), whole) << step;
 }
 
+TEST(Stream, GivesTheSameHoweverUtf16IsCut) {
+  const Finder found = finder();
+  for (const Units units : {Units::Little, Units::Big}) {
+    const std::string text =
+        in_units("a " + std::string(kValue) + " b \\u0073k-live\\/0123456789 sk-live/01 c", units);
+    for (size_t step = 1; step <= text.size(); ++step) {
+      Bytes out;
+      Stream stream(found, [](const Finder::Hit& hit, std::string_view, Bytes& to) {
+        for (const char c : in_units("[S]", hit.units)) to.push_back(static_cast<std::byte>(c));
+        return true;
+      });
+      for (size_t at = 0; at < text.size(); at += step)
+        stream.feed(text.substr(at, step), false, out);
+      stream.feed({}, true, out);
+      EXPECT_EQ(as_text(out), in_units("a [S] b [S] sk-live/01 c", units)) << step;
+    }
+  }
+}
+
 TEST(Stream, HoldsBackNoMoreThanABeginning) {
   const Finder found = finder();
   size_t most = 0;

@@ -1,0 +1,311 @@
+// An escape is taken for an escape where that gives the letter that is wanted, and literally where
+// it does not. A text that holds what looks like an escape ("100%25") is found by its plain needle.
+
+#include "letters.h"
+
+#include <algorithm>
+#include <array>
+
+namespace mvm::secret {
+namespace {
+
+constexpr std::string_view kEscapes = "%\\&";
+constexpr size_t kMaxEntity = 10;  // "&#x10FFFF;"
+// Lines of base64 end where this many letters have matched, at the least; otherwise the end of any
+// text would look like the beginning of a needle.
+constexpr size_t kLettersBeforeLine = 8;
+
+// The value of a hexadecimal digit, or -1.
+int digit_of(char c) noexcept {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+// The byte that `count` hexadecimal digits stand for, all but the last two of them zeroes.
+struct Byte {
+  Step step = Step::No;
+  char value = 0;
+};
+template <typename Text>
+Byte digits_at(const Text& text, size_t at, size_t count) noexcept {
+  int value = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (at + i >= text.size()) return {Step::More};
+    const int digit = digit_of(text[at + i]);
+    if (digit < 0 || (i + 2 < count && digit != 0)) return {};
+    value = (value & 15) * 16 + digit;
+  }
+  return {Step::Yes, static_cast<char>(value)};
+}
+
+template <typename Text>
+Taken percent(const Text& text, size_t at, char wanted) noexcept {
+  const Byte once = digits_at(text, at + 1, 2);
+  if (once.step != Step::Yes) return {once.step};
+  if (once.value == wanted) return {Step::Yes, 3};
+  if (once.value != '%') return {};
+  const Byte twice = digits_at(text, at + 3, 2);
+  if (twice.step != Step::Yes) return {twice.step};
+  return twice.value == wanted ? Taken{Step::Yes, 5} : Taken{};
+}
+
+template <typename Text>
+Taken backslash(const Text& text, size_t at, char wanted) noexcept {
+  if (at + 1 == text.size()) return {Step::More};
+  const char kind = text[at + 1];
+  if (kind == 'u' || kind == 'x') {
+    const size_t count = kind == 'u' ? 4 : 2;
+    const Byte byte = digits_at(text, at + 2, count);
+    if (byte.step == Step::More) return {Step::More};
+    if (byte.step == Step::Yes && byte.value == wanted) return {Step::Yes, 2 + count};
+    return {};
+  }
+  char stands_for = kind;
+  switch (kind) {
+    case 'n':
+      stands_for = '\n';
+      break;
+    case 'r':
+      stands_for = '\r';
+      break;
+    case 't':
+      stands_for = '\t';
+      break;
+    case 'b':
+      stands_for = '\b';
+      break;
+    case 'f':
+      stands_for = '\f';
+      break;
+    case '"':
+    case '\'':
+    case '\\':
+    case '/':
+      break;
+    default:
+      return {};
+  }
+  return stands_for == wanted ? Taken{Step::Yes, 2} : Taken{};
+}
+
+template <typename Text>
+Taken entity(const Text& text, size_t at, uint32_t wanted) noexcept {
+  std::array<char, kMaxEntity> letters{};
+  const size_t size = std::min(text.size() - at, kMaxEntity);
+  for (size_t i = 0; i < size; ++i) letters.at(i) = text[at + i];
+  const std::string_view rest(letters.data(), size);
+  const size_t end = rest.find(';');
+  if (end == rest.npos) {
+    const bool may_go_on = rest.size() < kMaxEntity && std::ranges::all_of(
+                                                           rest.substr(1),
+                                                           [](char c) {
+                                                             return c == '#' || digit_of(c) >= 0 ||
+                                                                    (c >= 'a' && c <= 'z') ||
+                                                                    c == 'X';
+                                                           });
+    return {may_go_on ? Step::More : Step::No};
+  }
+  std::string_view name = rest.substr(1, end - 1);
+  const Taken yes{Step::Yes, end + 1};
+  if (name.starts_with('#')) {
+    name.remove_prefix(1);
+    const bool is_hex = name.starts_with('x') || name.starts_with('X');
+    if (is_hex) name.remove_prefix(1);
+    uint32_t value = 0;
+    for (const char c : name) {
+      const int digit = digit_of(c);
+      if (digit < 0 || (!is_hex && digit > 9)) return {};
+      value = value * (is_hex ? 16 : 10) + static_cast<uint32_t>(digit);
+    }
+    return !name.empty() && value == wanted ? yes : Taken{};
+  }
+  const bool fits = (name == "amp" && wanted == '&') || (name == "lt" && wanted == '<') ||
+                    (name == "gt" && wanted == '>') || (name == "quot" && wanted == '"') ||
+                    (name == "apos" && wanted == '\'');
+  return fits ? yes : Taken{};
+}
+
+// A letter of UTF-16 as JSON writes it: "\u00e9".
+template <typename Text>
+Taken unit_escape(const Text& text, size_t at, uint32_t wanted) noexcept {
+  constexpr std::string_view kStart = "\\u";
+  constexpr size_t kDigits = 4;
+  uint32_t value = 0;
+  for (size_t i = 0; i < kStart.size() + kDigits; ++i) {
+    if (at + i == text.size()) return {Step::More};
+    const char c = text[at + i];
+    if (i < kStart.size()) {
+      if (c != kStart[i]) return {};
+      continue;
+    }
+    const int digit = digit_of(c);
+    if (digit < 0) return {};
+    value = value * 16 + static_cast<uint32_t>(digit);
+  }
+  return value == wanted ? Taken{Step::Yes, kStart.size() + kDigits} : Taken{};
+}
+
+// A character beyond ASCII where it is not written as its bytes in UTF-8: in UTF-16, escaped by its
+// number.
+template <typename Text>
+Taken whole_character(const Text& text, size_t at, uint32_t code, Form form) noexcept {
+  const char c = text[at];
+  if (form == Form::Escaped && c == '&') return entity(text, at, code);
+  const bool escaped = form == Form::Escaped && c == '\\';
+  if (!escaped && !Text::kWide) return {};
+  const Pair pair = utf16(code);
+  size_t length = 0;
+  for (const uint32_t unit : {pair.first, pair.second}) {
+    if (unit == 0) break;
+    if (at + length == text.size()) return {Step::More};
+    const Taken taken = escaped                          ? unit_escape(text, at + length, unit)
+                        : text.unit(at + length) == unit ? Taken{Step::Yes, 1}
+                                                         : Taken{};
+    if (taken.step != Step::Yes) return taken;
+    length += taken.length;
+  }
+  return {Step::Yes, length};
+}
+
+// `wanted` at `at`, written in any way.
+template <typename Text>
+Taken escaped_letter(const Text& text, size_t at, char wanted) noexcept {
+  const char c = text[at];
+  Taken taken;
+  if (c == '%')
+    taken = percent(text, at, wanted);
+  else if (c == '\\')
+    taken = backslash(text, at, wanted);
+  else if (c == '&')
+    taken = entity(text, at, static_cast<uint8_t>(wanted));
+  if (taken.step != Step::No) return taken;
+  if (c == wanted || (c == '+' && wanted == ' ')) return {Step::Yes, 1};
+  return {};
+}
+
+template <typename Text>
+Taken base64_letter(const Text& text, size_t at, char wanted) noexcept {
+  const char c = text[at];
+  if (c == wanted) return {Step::Yes, 1};
+  if (wanted != '+' && wanted != '/') return {};
+  if (c == (wanted == '+' ? '-' : '_')) return {Step::Yes, 1};
+  if (c == '%') return percent(text, at, wanted);
+  if (c == '\\') return backslash(text, at, wanted);
+  return {};
+}
+
+// A line's end, as it is or escaped; nothing taken when there is none.
+template <typename Text>
+Taken line_end(const Text& text, size_t at) noexcept {
+  if (text[at] == '\n' || text[at] == '\r') return {Step::Yes, 1};
+  if (text[at] != '\\') return {};
+  if (at + 1 == text.size()) return {Step::More};
+  return text[at + 1] == 'n' || text[at + 1] == 'r' ? Taken{Step::Yes, 2} : Taken{};
+}
+
+// Of the needle's character at `i`, or of one byte of it; `taken_of` says how much that was.
+template <typename Text>
+Taken letter_at(const Text& text, size_t at, Form form, std::string_view needle, size_t i,
+                size_t& taken_of) noexcept {
+  taken_of = 1;
+  if (form == Form::Base64) return base64_letter(text, at, needle[i]);
+  if (form == Form::Hex)
+    return digit_of(text[at]) == digit_of(needle[i]) ? Taken{Step::Yes, 1} : Taken{};
+  if (static_cast<uint8_t>(needle[i]) >= 0x80) {
+    const Character wanted = character_at(needle, i);
+    const Taken taken = whole_character(text, at, wanted.code, form);
+    if (taken.step == Step::Yes) taken_of = wanted.length;
+    if (taken.step != Step::No || Text::kWide) return taken;
+  }
+  if (form == Form::Escaped) return escaped_letter(text, at, needle[i]);
+  return text[at] == needle[i] ? Taken{Step::Yes, 1} : Taken{};
+}
+
+}
+
+template <Units kUnits>
+Taken compare(std::string_view needle, Form form, const Letters<kUnits>& text) noexcept {
+  if (form == Form::Plain && kUnits == Units::Bytes) {
+    const size_t length = std::min(needle.size(), text.size());
+    if (needle.compare(0, length, text.text(), 0, length) != 0) return {};
+    return length == needle.size() ? Taken{Step::Yes, length} : Taken{Step::More};
+  }
+  size_t at = 0;
+  size_t taken_of = 0;
+  for (size_t i = 0; i < needle.size(); i += taken_of) {
+    if (at == text.size()) return {Step::More};
+    if (form == Form::Base64 && i >= kLettersBeforeLine) {
+      Taken end = line_end(text, at);
+      while (end.step == Step::Yes) {
+        at += end.length;
+        if (at == text.size()) return {Step::More};
+        end = line_end(text, at);
+      }
+      if (end.step == Step::More) return end;
+    }
+    const Taken letter = letter_at(text, at, form, needle, i, taken_of);
+    if (letter.step != Step::Yes) return letter;
+    at += letter.length;
+  }
+  return {Step::Yes, at};
+}
+template Taken compare(std::string_view, Form, const Letters<Units::Bytes>&) noexcept;
+template Taken compare(std::string_view, Form, const Letters<Units::Little>&) noexcept;
+template Taken compare(std::string_view, Form, const Letters<Units::Big>&) noexcept;
+
+// What may stand first where `letter` is wanted.
+std::string beginnings(Form form, char letter) {
+  std::string out(1, letter);
+  if (form == Form::Escaped) {
+    out += kEscapes;
+    if (letter == ' ') out += '+';
+  } else if (form == Form::Base64 && (letter == '+' || letter == '/')) {
+    out += letter == '+' ? '-' : '_';
+    out += "%\\";
+  } else if (form == Form::Hex && letter >= 'a') {
+    out += static_cast<char>(letter - 'a' + 'A');
+  }
+  return out;
+}
+
+// What may stand second, behind `first`, where the needle begins with `letter` and goes on with
+// `next`.
+std::string continuations(Form form, char first, char letter, char next) {
+  if (form == Form::Plain || kEscapes.find(first) == std::string_view::npos)
+    return beginnings(form, next);
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out;
+  if (first == '%') {
+    const char high = kDigits[static_cast<uint8_t>(letter) >> 4];
+    out = {'2', high, high >= 'a' ? static_cast<char>(high - 'a' + 'A') : high};
+  } else if (first == '&') {
+    out = "#algq";
+  } else {
+    out = "ux";
+    for (const char kind : std::string_view("nrtbf\"'\\/"))
+      if (const char both[] = {'\\', kind};
+          backslash(std::string_view(both, 2), 0, letter).step == Step::Yes)
+        out += kind;
+  }
+  // It may be no escape at all.
+  if (first == letter) out += beginnings(form, next);
+  return out;
+}
+
+Character character_at(std::string_view text, size_t at) noexcept {
+  const auto lead = static_cast<uint8_t>(text[at]);
+  const size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
+  if (length == 1 || at + length > text.size()) return {lead, 1};
+  uint32_t code = lead & (0x7fU >> length);
+  for (size_t i = 1; i < length; ++i) code = code << 6 | (static_cast<uint8_t>(text[at + i]) & 63U);
+  return {code, length};
+}
+
+Pair utf16(uint32_t code) noexcept {
+  if (code < 0x10000) return {code};
+  return {0xd800 + ((code - 0x10000) >> 10), 0xdc00 + ((code - 0x10000) & 0x3ff)};
+}
+
+}
