@@ -427,15 +427,23 @@ bool Base::same_as(const Base& other) const {
          stamps == other.stamps;
 }
 
+static std::string mounts_of_host() {
+  constexpr size_t kMaxMounts = size_t{4} << 20;
+  return sys::read_text_file("/proc/self/mountinfo", kMaxMounts);
+}
+
 Spare::Spare(const Launch& launch, const api::SandboxSpec& like, const image::KernelBundle& kernel)
-    : id(new_sandbox_id()), base(launch, like, kernel), process(launch, id, like) {
+    : id(new_sandbox_id()),
+      base(launch, like, kernel),
+      mounts(mounts_of_host()),
+      process(launch, id, like) {
   base.machine.spare = true;
   process.send(base.machine.encode(), base.fds);
 }
 
 bool Spare::fits(const Base& wanted) const {
   pollfd ended{process.child().pidfd(), POLLIN, 0};
-  return ::poll(&ended, 1, 0) == 0 && base.same_as(wanted);
+  return ::poll(&ended, 1, 0) == 0 && base.same_as(wanted) && mounts == mounts_of_host();
 }
 
 HeldSandbox hold_sandbox(const Launch& launch, const Record& record,

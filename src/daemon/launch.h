@@ -83,6 +83,9 @@ struct Spare {
 
   std::string id;
   Base base;
+  // The host's mounts when its own began to be apart from them: what is mounted later it may not
+  // see, and an authority's certificate may lie there.
+  std::string mounts;
   SandboxProcess process;
 };
 

@@ -3,6 +3,8 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
+import tempfile
 
 from harness import equal, eventually, expect, guest, ok, sandbox, sandbox_json
 
@@ -41,6 +43,18 @@ def test_the_next_sandbox_is_made_of_it():
             with sandbox("third", "--cpus", "2", memory="192M"):
                 expect(sandbox_json("third")["pids"]["sandbox"] != unlike, "one of another size is not taken")
                 equal(guest("third", "nproc"), "2")
+
+
+def test_it_is_not_taken_when_something_was_mounted_since():
+    """It would not see what is there now: resolvers, certificates."""
+    with sandbox("first"), tempfile.TemporaryDirectory() as folder:
+        pid = spare()
+        subprocess.run(["mount", "-t", "tmpfs", "none", folder], check=True)
+        try:
+            with sandbox("second"):
+                expect(sandbox_json("second")["pids"]["sandbox"] != pid, "a fresh one is started")
+        finally:
+            subprocess.run(["umount", folder], check=True)
 
 
 def test_it_goes_with_a_daemon_that_is_killed():
