@@ -441,9 +441,11 @@ Spare::Spare(const Launch& launch, const api::SandboxSpec& like, const image::Ke
   process.send(base.machine.encode(), base.fds);
 }
 
-bool Spare::fits(const Base& wanted) const {
+bool Spare::fits(const Base& wanted) const try {
   pollfd ended{process.child().pidfd(), POLLIN, 0};
   return ::poll(&ended, 1, 0) == 0 && base.same_as(wanted) && mounts == mounts_of_host();
+} catch (const Error&) {
+  return false;  // what is mounted cannot be told; without a spare it starts as well
 }
 
 HeldSandbox hold_sandbox(const Launch& launch, const Record& record,
