@@ -1,19 +1,24 @@
 #include "stand_in.h"
 
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "mvm/loop/loop.h"
 #include "mvm/proto/sandbox_config.h"
 #include "mvm/sys/file.h"
+#include "mvm/sys/io.h"
 #include "mvm/sys/socket.h"
 
 #include "../../src/sandbox/mux.h"
+#include "../../src/sandbox/vsock_bridge.h"
 #include "unit/build/native.h"
 
 namespace mvm::watch {
@@ -41,9 +46,12 @@ class StandIn {
         sys::read_text_file(here.parent_path().parent_path() / kRootFile, 4096);
     build::prepare_work(here / "builder");
     auto [ours, theirs] = sys::socket_pair(sys::SocketType::Stream);
-    agent_ = build::start_agent(root, here / "builder", theirs.get());
+    agent_ = build::start_agent(root, here / "builder", theirs.get(), lanes_);
     mux_.set_agent(std::move(ours));
     const int control = fds_.at(static_cast<size_t>(proto::SandboxFd::Control)).get();
+    vsock_.emplace(loop_, std::move(fds_.at(static_cast<size_t>(proto::SandboxFd::Vsock))),
+                   std::move(fds_.at(static_cast<size_t>(proto::SandboxFd::Runtime))),
+                   [this](sys::Fd fd, uint32_t port) { carry(std::move(fd), port); });
     clients_ = loop_.watch(control, EPOLLIN, [this, control](uint32_t) {
       if (auto client = sys::accept_connection(control)) mux_.add_client(std::move(*client));
     });
@@ -51,6 +59,23 @@ class StandIn {
   void run() { loop_.run(); }
 
  private:
+  // In the monitor's place. Ends with the process at the latest.
+  void carry(sys::Fd from, uint32_t port) {
+    std::thread([from = std::move(from), to = lanes_.dial(port), port] {
+      try {
+        sys::set_nonblocking(from.get(), false);
+        sys::write_all(from.get(), as_bytes("OK " + std::to_string(port) + "\n"));
+        Bytes piece(size_t{64} << 10);
+        while (const size_t got = sys::read_some(from.get(), piece).value_or(0))
+          sys::write_all(to.get(), ByteView(piece).first(got));
+        ::shutdown(to.get(), SHUT_WR);
+        sys::read_some(to.get(), piece);  // its end
+      } catch (const Error&) {            // NOLINT(bugprone-empty-catch)
+        // Both ends see that it has ended.
+      }
+    }).detach();
+  }
+
   void answer(Asker asker, ByteView request) {
     const auto verb = proto::request_verb(request).value_or("");
     if (verb == proto::kSandboxReadyVerb && !mux_.agent_ready()) {
@@ -74,8 +99,10 @@ class StandIn {
   proto::SandboxConfig config_;
   std::vector<sys::Fd> fds_;
   std::vector<Asker> waiting_;
+  build::Lanes lanes_;
   sys::Child agent_;
   sandbox::Mux mux_;
+  std::optional<sandbox::VsockBridge> vsock_;
   loop::Watch clients_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "mvm/base/text.h"
 #include "mvm/build/capture.h"
+#include "mvm/crypto/random.h"
 #include "mvm/sys/io.h"
 #include "mvm/sys/socket.h"
 
@@ -67,14 +68,26 @@ void prepare_work(const std::string& work) {
                MVM_AGENT, work + "/upper/agent"});
 }
 
+Lanes::Lanes() : path_(crypto::random_id("/dev/shm/mvm-lanes-")) { sys::make_directories(path_); }
+
+Lanes::~Lanes() { sys::remove_tree(path_); }
+
+sys::Fd Lanes::dial(uint32_t port) const {
+  auto socket = sys::connect_unix(path_ + "/" + std::to_string(port));
+  if (!socket) throw Error(Kind::Unavailable, "nobody listens for lane " + std::to_string(port));
+  return std::move(*socket);
+}
+
 sys::Child start_agent(const std::string& root, const std::string& work, int socket,
-                       std::optional<uint64_t> small_disk) {
+                       const Lanes& lanes, std::optional<uint64_t> small_disk) {
   sys::SpawnOptions options;
   options.argv = {MVM_NIX_TESTS "/enter", root, work};
   options.env = environment();
   if (small_disk) options.env.push_back("MVM_SMALL_DISK=" + std::to_string(*small_disk));
-  for (const char* word : {"LD_LIBRARY_PATH=/agent", "/agent/mvm-agent", "--serve-fd", "3"})
+  for (const char* word :
+       {"LD_LIBRARY_PATH=/agent", "/agent/mvm-agent", "--serve-fd", "3", "--lanes"})
     options.argv.emplace_back(word);
+  options.argv.push_back(lanes.path());
   options.fds = {{socket, 3}, {0, 0}, {1, 1}, {2, 2}};
   options.die_with_parent = true;
   return sys::spawn(options);
@@ -103,8 +116,13 @@ agent::Connection& NativeBuilder::connection() {
   stop();
   ++starts;
   auto [ours, theirs] = sys::socket_pair(sys::SocketType::Stream);
-  agent_ = start_agent(builder_root(), work_, theirs.get(), small_disk_);
+  agent_ = start_agent(builder_root(), work_, theirs.get(), lanes_, small_disk_);
   connection_.emplace(std::move(ours), interrupt);
+  connection_->set_dial([this](uint32_t port) {
+    sys::Fd socket = lanes_.dial(port);
+    sys::set_nonblocking(socket.get());
+    return socket;
+  });
   return *connection_;
 }
 

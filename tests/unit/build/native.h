@@ -14,6 +14,21 @@
 
 namespace mvm::build {
 
+// A folder that is the same one in there, for the sockets that stand for vsock ports: numbers are
+// their names. Gone when dropped.
+class Lanes {
+ public:
+  Lanes();
+  ~Lanes();
+  Lanes(const Lanes&) = delete;
+  Lanes& operator=(const Lanes&) = delete;
+  const std::string& path() const { return path_; }
+  sys::Fd dial(uint32_t port) const;
+
+ private:
+  std::string path_;
+};
+
 class NativeBuilder : public Builder {
  public:
   // `interrupt` as of agent::Connection. `small_disk`: bytes of its writable layer.
@@ -39,6 +54,7 @@ class NativeBuilder : public Builder {
   std::optional<uint64_t> small_disk_;
   store::Paths paths_;
   store::Images images_;
+  Lanes lanes_;
   sys::Child agent_;
   std::optional<agent::Connection> connection_;
 };
@@ -47,7 +63,7 @@ class NativeBuilder : public Builder {
 void prepare_work(const std::string& work);
 // That agent in `root`, serving on `socket`, until the socket ends or we do.
 sys::Child start_agent(const std::string& root, const std::string& work, int socket,
-                       std::optional<uint64_t> small_disk = {});
+                       const Lanes& lanes, std::optional<uint64_t> small_disk = {});
 
 // Folders that the tests stand on; made once on this machine.
 const std::string& stand_in_folder();
