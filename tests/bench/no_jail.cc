@@ -8,6 +8,7 @@ namespace mvm::jail {
 
 HostSupport probe_host() { return {}; }
 void give_up_rights(const Rights&) {}
+void limit_file_size(uint64_t) {}
 void forbid_processes() {}
 void forbid_new_privileges() {}
 void confine_thread(const char*, std::span<const Rule>, Violation) {}
