@@ -101,7 +101,7 @@ std::optional<Incoming> Connection::wait_or_writable(int other, Limit limit) {
   const auto deadline = limit ? std::optional(Clock::now() + *limit) : std::nullopt;
   try {
     while (true) {
-      if (auto incoming = next_incoming()) return *incoming;
+      if (auto incoming = next_incoming()) return incoming;
       flush();
       if (!wait_for_socket(deadline, limit, other)) return std::nullopt;
       receive();

@@ -139,11 +139,12 @@ int run_sandbox(jail::Isolation isolation) {
     loop::Loop loop;
     Sandbox sandbox(loop, std::move(*config), std::move(secrets), std::move(fds),
                     std::move(monitor));
-    const loop::Watch on_signal = loop.watch(signal_fd.get(), EPOLLIN, [&](uint32_t) {
-      signalfd_siginfo info{};
-      if (sys::read_some(signal_fd.get(), std::as_writable_bytes(std::span(&info, 1))))
-        sandbox.stop();
-    });
+    [[maybe_unused]] const loop::Watch on_signal =
+        loop.watch(signal_fd.get(), EPOLLIN, [&](uint32_t) {
+          signalfd_siginfo info{};
+          if (sys::read_some(signal_fd.get(), std::as_writable_bytes(std::span(&info, 1))))
+            sandbox.stop();
+        });
 
     shut_in(sandbox, isolation, data.get());
     sandbox.run_machine();

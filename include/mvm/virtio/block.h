@@ -49,7 +49,7 @@ struct BlockOperation {
   uint64_t length = 0;  // bytes, not 0; of Read and Write, those of the segments together
   // Guest memory, at most kMaxQueueSize pieces. The list stays until the operation is completed,
   // and is the engine's to change.
-  std::span<iovec> segments{};
+  std::span<iovec> segments;
 };
 
 // The storage behind a disk. An operation moves every byte or fails; EINTR, short transfers and the

@@ -31,7 +31,7 @@ class RateLimit {
   static constexpr uint64_t kSecond = 1'000'000'000;
 
   uint64_t rate_;
-  Time paid_until_{};
+  Time paid_until_;
 };
 
 }
