@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "mvm/crypto/library.h"
@@ -74,12 +75,14 @@ static Base receive_base(const sys::Fd& inbox) {
   return {*machine, take_fds<static_cast<size_t>(proto::BaseFd::Count)>(std::move(message.fds))};
 }
 
-// A spare waits until it is somebody's. False: its monitor has ended meanwhile, so it is of no use.
+// A spare waits until it is somebody's. False: its monitor has ended meanwhile, or the daemon has:
+// it is of no use.
 static bool await_configuration(const sys::Fd& inbox, const MonitorLink& monitor) {
   std::array<pollfd, 2> entries{pollfd{inbox.get(), POLLIN, 0}, pollfd{monitor.pidfd(), POLLIN, 0}};
   while (::poll(entries.data(), entries.size(), -1) < 0)
     if (errno != EINTR) throw SystemError(errno, "waiting for a configuration");
-  return entries[0].revents != 0;
+  std::byte first{};
+  return entries[0].revents != 0 && ::recv(inbox.get(), &first, 1, MSG_PEEK) > 0;
 }
 
 // The jail, beside the monitor's own: the guest does not run before both are done.
