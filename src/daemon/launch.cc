@@ -432,8 +432,9 @@ static std::string mounts_of_host() {
   return sys::read_text_file("/proc/self/mountinfo", kMaxMounts);
 }
 
-Spare::Spare(const Launch& launch, const api::SandboxSpec& like, const image::KernelBundle& kernel)
-    : id(new_sandbox_id()),
+Spare::Spare(const Launch& launch, std::string sandbox_id, const api::SandboxSpec& like,
+             const image::KernelBundle& kernel)
+    : id(std::move(sandbox_id)),
       base(launch, like, kernel),
       mounts(mounts_of_host()),
       process(launch, id, like) {

@@ -77,7 +77,8 @@ struct Base {
 // A sandbox process, with its monitor, that was started before anybody asked for it: it has built
 // what a machine stands on and waits to be told whose it is. Under its id a sandbox can be made.
 struct Spare {
-  Spare(const Launch& launch, const api::SandboxSpec& like, const image::KernelBundle& kernel);
+  Spare(const Launch& launch, std::string sandbox_id, const api::SandboxSpec& like,
+        const image::KernelBundle& kernel);
   // Whether it can be the process of a sandbox that stands on `wanted`.
   bool fits(const Base& wanted) const;
 

@@ -33,6 +33,8 @@ void Daemon::Impl::give_back(std::unique_ptr<Spare> spare) {
     spare_.swap(spare);
   }
   end_spare(std::move(spare));
+  // Its time begins anew: while a request that came to nothing had it, it could not be ended.
+  supervisor_->after(kSpareEnd, options_.spare, [this] { end_spare(take_spare()); });
 }
 
 void Daemon::Impl::end_spare(std::unique_ptr<Spare> spare) noexcept {
@@ -52,8 +54,8 @@ void Daemon::Impl::spare_later(const Record& like) {
   });
 }
 
-// On the supervisor's thread, as all that ends one but taking it.
 void Daemon::Impl::make_spare(const Record& like) noexcept {
+  const std::string id = new_sandbox_id();
   try {
     {
       const std::lock_guard lock(mutex_);
@@ -63,10 +65,10 @@ void Daemon::Impl::make_spare(const Record& like) noexcept {
     if (available_memory() / 2 < like.spec.memory) return;
     const auto kernel = image::resolve_kernel(
         options_.paths, like.spec.kernel.empty() ? like.kernel : like.spec.kernel);
-    give_back(std::make_unique<Spare>(launching(), like.spec, kernel));
-    supervisor_->after(kSpareEnd, options_.spare, [this] { end_spare(take_spare()); });
+    give_back(std::make_unique<Spare>(launching(), id, like.spec, kernel));
   } catch (const std::exception& error) {
-    // Nobody asked for it.
+    // Nobody asked for it. Its cgroup may be there already.
+    options_.cgroups.remove(id);
     log_.debug("no spare could be made", {{"why", error.what()}});
   }
 }

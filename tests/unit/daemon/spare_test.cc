@@ -111,6 +111,17 @@ TEST_F(Spare, GoesAfterItsTime) {
   EXPECT_TRUE(goes(spare()));
 }
 
+TEST_F(Spare, ThatARefusedRequestHadGoesAfterItsTimeToo) {
+  start_with_spares(std::chrono::seconds(2));
+  client()->create(spec("first"));
+  const int64_t pid = spare();
+  // Taken and given back all the time in which it would have been ended.
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(2'500);
+  while (std::chrono::steady_clock::now() < until)
+    EXPECT_EQ(error_of([&] { client()->create(spec("first")); }).kind(), Kind::Conflict);
+  EXPECT_TRUE(goes(pid));
+}
+
 TEST_F(Spare, GoesWithTheDaemon) {
   start_with_spares();
   client()->create(spec("first"));
