@@ -8,6 +8,7 @@ import importlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -102,17 +103,30 @@ def guest(name, script):
 
 
 def processes(name):
-    """How many the guest has, zombies too. The kernel's own threads come and go as it likes: those are children of 2."""
-    return int(guest(name, "grep -h '^PPid:' /proc/[0-9]*/status 2>/dev/null | grep -vc '[[:space:]]2$'"))
+    """What runs in the guest, zombies too: {pid: name}. Not the kernel's own threads, children of 2, which come and go as it
+    likes, and not the command that looks."""
+    # One process looks. Of two in a pipe the first sees the second, or does not.
+    looked = shell(name, "echo $$; exec grep -s '^Name:\\|^PPid:' /proc/[0-9]*/status").out
+    own, _, rest = looked.partition("\n")
+    found = {}
+    for pid, key, value in re.findall(r"^/proc/(\d+)/status:(Name|PPid):\t(.*)$", rest, re.MULTILINE):
+        found.setdefault(pid, {})[key] = value
+    expect("1" in found, f"no process was found: {looked!r}")
+    return {pid: its["Name"] for pid, its in found.items() if pid != own and its.get("PPid", "2") != "2"}
 
 
 def eventually(check, what, seconds=30):
-    """Looks again until it holds: for what ends in its own time."""
+    """Looks again until it holds: for what ends in its own time. `what` is text, or makes it when it is asked for."""
     end = time.monotonic() + seconds
     while not check():
         if time.monotonic() > end:
-            raise Failed(f"not within {seconds} s: {what}")
+            raise Failed(f"not within {seconds} s: {what() if callable(what) else what}")
         time.sleep(0.05)
+
+
+def no_more_than(before, name, what, seconds=30):
+    """As many processes as before, in the end."""
+    eventually(lambda: len(processes(name)) <= len(before), lambda: f"{what}; before: {before}, now: {processes(name)}", seconds)
 
 
 _shared = None

@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 
-from harness import MVM, eventually, equal, expect, guest, has, mvm, ok, processes, shared, shell, start
+from harness import MVM, eventually, equal, expect, guest, has, mvm, no_more_than, ok, processes, shared, shell, start
 
 
 def test_arguments_arrive_as_given():
@@ -181,7 +181,7 @@ def test_many_commands_at_once_and_in_a_row():
     for thread in threads:
         thread.join()
     equal(failures, [])
-    eventually(lambda: processes(name) <= before, "no process is left over")
+    no_more_than(before, name, "no process is left over")
 
 
 def test_json_result():

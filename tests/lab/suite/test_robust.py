@@ -1,7 +1,7 @@
 """The agent under commands that take all they can get: it answers, and what they leave behind goes away.
 
-"Within a second" is meant for a machine. The lab's processor is emulated and shared by the guest, the monitor and the test, so a
-ping is compared with an idle one as well: it may take a second, or 25 times what it takes when nothing runs.
+"Within a second" is meant for a machine. The lab's processor is emulated, and shared by the guest, the monitor and the test (and the
+machine by a second lab), so there it is four.
 """
 import json
 import os
@@ -10,7 +10,7 @@ import statistics
 import threading
 import time
 
-from harness import eventually, equal, expect, guest, has, mvm, ok, processes, sandbox, sandbox_json, shell, start
+from harness import eventually, equal, expect, guest, has, mvm, no_more_than, ok, processes, sandbox, sandbox_json, shell, start
 from wire import Client, STDOUT
 
 EXECS = int(os.environ.get("MVM_LAB_EXECS", "150"))      # the full number is 10000
@@ -22,7 +22,7 @@ def idle_ping(client):
 
 
 def answers(client, idle, what, pings=8):
-    limit = max(1.0, 25 * idle)
+    limit = 4.0 if "MVM_LAB" in os.environ else 1.0
     took = [client.ping(60) for _ in range(pings)]
     print(f"{what}: idle {idle * 1000:.0f} ms, worst {max(t or 60 for t in took) * 1000:.0f} ms, limit {limit * 1000:.0f} ms")
     expect(None not in took and max(took) <= limit, f"{what}: pings took {took}, the limit is {limit}")
@@ -39,6 +39,10 @@ def descriptors(name):
     return inside, len(os.listdir(f"/proc/{pid_of(name)}/fd")), groups
 
 
+def descriptors_return_to(before, name):
+    eventually(lambda: descriptors(name) == before, lambda: f"as before: {before}; now: {descriptors(name)}", 60)
+
+
 def test_answers_under_a_fork_bomb():
     """A bomb is held below the machine's limit of processes; another command still starts."""
     with sandbox("bomb") as name, Client(name) as client:
@@ -48,7 +52,7 @@ def test_answers_under_a_fork_bomb():
         eventually(lambda: int(guest(name, "cat /sys/fs/cgroup/mvm/pids.current")) > 300, "the bomb goes off", 60)
         answers(client, idle, "fork bomb")
         equal(ok("exec", name, "--", "echo", "works").out, "works\n")
-        eventually(lambda: processes(name) <= before, "the bomb is gone with its time-out", 100)
+        no_more_than(before, name, "the bomb is gone with its time-out", 100)
 
 
 def test_answers_when_memory_is_out():
@@ -85,7 +89,7 @@ def test_answers_while_processes_ignore_term():
         time.sleep(1.5)
         answers(client, idle, "processes that ignore TERM")
         equal(process.wait(60), 124)
-        eventually(lambda: processes(name) <= before, "all of them are gone")
+        no_more_than(before, name, "all of them are gone")
 
 
 def test_answers_beside_many_zombies():
@@ -102,7 +106,7 @@ def test_answers_beside_many_zombies():
         process.stdin.close()
         answers(client, idle, f"{ZOMBIES} zombies collected")
         equal(process.wait(60), 0)
-        eventually(lambda: processes(name) <= before, "the zombies are gone")
+        no_more_than(before, name, "the zombies are gone")
 
 
 def test_answers_beside_output_that_nobody_reads():
@@ -116,7 +120,7 @@ def test_answers_beside_output_that_nobody_reads():
         answers(client, idle, "output that nobody reads")
         equal(ok("exec", name, "--", "echo", "works").out, "works\n")
         deaf.socket.close()
-        eventually(lambda: processes(name) <= before, "the command of a client that has gone")
+        no_more_than(before, name, "the command of a client that has gone")
 
 
 def test_many_commands_leave_nothing():
@@ -139,8 +143,8 @@ def test_many_commands_leave_nothing():
                     if not left:
                         break
             equal(left, {}, "commands without an end")
-        eventually(lambda: descriptors(name) == before and processes(name) <= alive,
-                   f"all is as before: {before}, {alive} processes; now {descriptors(name)}, {processes(name)}")
+        descriptors_return_to(before, name)
+        no_more_than(alive, name, "processes as before")
 
 
 def test_a_client_killed_at_any_moment_leaks_nothing():
@@ -158,8 +162,8 @@ def test_a_client_killed_at_any_moment_leaks_nothing():
             for client in clients:
                 client.stdin = None
                 client.wait()
-        eventually(lambda: descriptors(name) == before and processes(name) <= alive,
-                   f"all is as before: {before}, {alive} processes; now {descriptors(name)}, {processes(name)}", 60)
+        descriptors_return_to(before, name)
+        no_more_than(alive, name, "processes as before")
 
 
 def test_limits_of_one_command():

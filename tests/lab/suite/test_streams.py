@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-from harness import MVM, equal, eventually, expect, guest, has, mvm, ok, sandbox, sandbox_json, shared, start
+from harness import MVM, equal, eventually, expect, guest, has, mvm, no_more_than, ok, processes, sandbox, sandbox_json, shared, start
 
 # Through exec and back again. The emulated lab takes about a minute for 64 MiB, where a host with KVM takes none.
 STREAMED = int(os.environ.get("MVM_LAB_STREAM_MIB", "64")) << 20
@@ -19,11 +19,6 @@ def descriptors(name):
     """Open descriptors of a sandbox's two processes."""
     pids = sandbox_json(name)["pids"]
     return {role: len(os.listdir(f"/proc/{pids[role]}/fd")) for role in ("sandbox", "monitor")}
-
-
-def processes(name):
-    """Those with a program: the kernel's own threads come and go."""
-    return int(guest(name, "n=0; for p in /proc/[0-9]*/exe; do readlink $p >/dev/null && n=$((n+1)); done; echo $n"))
 
 
 def vsock(name, port):
@@ -131,8 +126,8 @@ def test_clients_killed_at_any_moment_leave_nothing():
             time.sleep(dice.random() * 0.6)  # the moment is the point
             process.kill()
             process.wait()
-        eventually(lambda: processes(name) == were, f"{were} processes in the guest again")
-        eventually(lambda: descriptors(name) == before, f"descriptors {before} again")
+        no_more_than(were, name, "processes in the guest as before")
+        eventually(lambda: descriptors(name) == before, lambda: f"descriptors as before: {before}; now: {descriptors(name)}")
         equal(guest(name, "echo still here"), "still here")
 
 
