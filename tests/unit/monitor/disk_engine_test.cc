@@ -123,6 +123,12 @@ TEST_P(DiskEngineTest, FailsAtTheEndOfAFileThatShrank) {
   EXPECT_EQ(run(BlockVerb::Read, 0, {segment(half), segment(rest)}), BlockResult::Failed);
 }
 
+// What cannot be made durable must not be called so: here a device that has no medium to sync.
+TEST_P(DiskEngineTest, AFlushIsTheFilesOwnSync) {
+  OPEN_OR_SKIP("/dev/full", O_RDWR);
+  EXPECT_EQ(run(BlockVerb::Flush, 0, {}), BlockResult::Failed);
+}
+
 TEST_P(DiskEngineTest, FailsToChangeAFileOpenedForReading) {
   sys::write_file_atomic(disk(), as_bytes("12345"));
   OPEN_OR_SKIP(disk(), O_RDONLY);

@@ -18,6 +18,9 @@ TEST(MonitorSyscalls, VcpuThreadIsKilledForAForbiddenCall) {
 TEST(MonitorSyscalls, DiskThreadIsKilledForAForbiddenCall) {
   test::expect_forbidden(disk_thread_syscalls(), {});
 }
+TEST(MonitorSyscalls, DiskWorkerIsKilledForAForbiddenCall) {
+  test::expect_forbidden(disk_worker_syscalls(), {});
+}
 TEST(MonitorSyscalls, NetThreadIsKilledForAForbiddenCall) {
   test::expect_forbidden(net_thread_syscalls(), {});
 }
