@@ -128,8 +128,8 @@ constexpr std::array kCommands = {
             "Print changes of a file or folder as they happen",
             "Prints one event a line: created, modified, attributes, removed, moved_from, "
             "moved_to, closed (after writing), each with the entry's name. 'ready' comes first: "
-            "what happens from then on is seen. 'overflow' says that events were lost. Ends when "
-            "the watched thing is gone.",
+            "what happens from then on is seen. 'overflow' says that events were lost. Folders "
+            "below a watched one are not: watch them too. Ends when the watched thing is gone.",
             kPlacePositionals, kWatchOptions, "", false, kWatchExamples},
 
     Command{Verb::ImageImport, "image import", "", kImages,

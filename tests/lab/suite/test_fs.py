@@ -94,7 +94,7 @@ def test_stats_say_what_the_sandbox_uses():
 
 
 def test_a_sealed_sandbox_runs_one_command():
-    """The sandbox process refuses; so does the agent in the guest, asked directly over vsock."""
+    """Whoever asks after that is refused by the sandbox process. (That the agent refuses too: tests/unit/guest-agent.)"""
     with sandbox("sealed", "--profile", "sealed") as name:
         equal(json.loads(ok("inspect", name, "--json").out)["profile"], "sealed")
         equal(ok("exec", name, "--", "grep", "-o", "mvm.profile=[a-z]*", "/proc/cmdline").out, "mvm.profile=sealed\n")

@@ -1,6 +1,11 @@
 // Copies over a connection, with the agent itself at the other end.
 #include "mvm/agent/copy.h"
 
+#include <chrono>
+#include <cstdio>
+#include <random>
+#include <thread>
+
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -27,6 +32,17 @@ using testing::IsEmpty;
 class WithAgent : public testing::Test {
  protected:
   WithAgent() {
+    start_agent();
+    sys::make_directories(here_);
+    sys::make_directories(there_);
+  }
+  ~WithAgent() override { end_agent(); }
+  void end_agent() {
+    connection_.reset();
+    if (agent_) agent_.wait();
+  }
+  void start_agent() {
+    end_agent();
     auto [ours, theirs] = sys::socket_pair(sys::SocketType::Stream);
     sys::SpawnOptions options;
     options.argv = {MVM_AGENT, "--serve-fd", "3", "--lanes", lanes_.path()};
@@ -38,12 +54,6 @@ class WithAgent : public testing::Test {
       dialled_ = port;
       return std::move(*sys::connect_unix(lanes_.path() + "/" + std::to_string(port)));
     });
-    sys::make_directories(here_);
-    sys::make_directories(there_);
-  }
-  ~WithAgent() override {
-    connection_.reset();
-    if (agent_) agent_.wait();
   }
   static std::string text(const std::string& path) { return sys::read_text_file(path, 64 << 20); }
   static void make(const std::string& path, std::string_view content, mode_t mode = 0644) {
@@ -361,6 +371,49 @@ TEST_F(WithAgent, LeavesNothingHalfDoneHereWhenTheAgentDies) {
   EXPECT_EQ(error_of([&] { get(*connection_, there_ + "/f", here_, options); }).kind(),
             Kind::Unavailable);
   EXPECT_THAT(sys::list_directory(here_), IsEmpty());
+}
+
+// The other end may go at any moment of any call: then there is one line that says so, and of what
+// was copied to this side whole files or none.
+TEST_F(WithAgent, DiesAtAnyMomentAndNothingIsHalfDone) {
+  const std::string content(3 << 20, 'x');
+  make(here_ + "/f", content);
+  make(there_ + "/g", content);
+  proto::ExecRequest command;
+  command.argv = {"/bin/sh", "-c", "head -c 3000000 /dev/zero"};
+  const auto act = [&](int which) {
+    if (which == 0) put(*connection_, here_ + "/f", there_ + "/f", {});
+    if (which == 1) get(*connection_, there_ + "/g", here_ + "/g", {});
+    if (which == 2) run_command(*connection_, command, [](Stream, ByteView) {});
+  };
+  std::mt19937 chance(1);
+  int died = 0;
+  for (int round = 0; round < 90; ++round) {
+    // Less than any of them takes, and more than the last step of each.
+    const auto moment = std::chrono::microseconds(chance() % 6000);
+    std::thread killer([&, pid = agent_.pid()] {
+      std::this_thread::sleep_for(moment);
+      ::kill(pid, SIGKILL);
+    });
+    std::string told;
+    try {
+      act(round % 3);
+    } catch (const Error& error) {
+      told = error.message();
+      EXPECT_EQ(error.kind(), Kind::Unavailable) << told;
+      ++died;
+    }
+    killer.join();
+    EXPECT_EQ(told.find('\n'), std::string::npos) << told;
+    for (const std::string& name : sys::list_directory(here_)) {
+      EXPECT_TRUE(name == "f" || name == "g") << name;
+      EXPECT_TRUE(text(here_ + "/" + name) == content) << name << " is cut";
+    }
+    sys::remove_file(here_ + "/g");
+    start_agent();
+  }
+  std::printf("%d of 90 calls lost their agent\n", died);
+  EXPECT_GT(died, 10);
 }
 
 }

@@ -1,6 +1,10 @@
 // Entry streams that an enemy wrote, and what they leave on disk.
 #include "mvm/agent/tree.h"
 
+#include <atomic>
+#include <cstdio>
+#include <thread>
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -324,6 +328,41 @@ TEST_F(TreeWriting, ComesBackToADirectoryItHasLeft) {
       Stream().directory("").directory("a").directory("b").file("a/x", "1").file("b/y", "2").end());
   EXPECT_EQ(text(dest_ + "/a/x"), "1");
   EXPECT_EQ(text(dest_ + "/b/y"), "2");
+}
+
+// Somebody on this side exchanges a directory for a link to another place, again and again; that
+// nothing gets there is what the fixture looks at.
+TEST_F(TreeWriting, HoldsAgainstARaceOnThisSide) {
+  const std::string contested = dest_ + "/d";
+  const std::string link = dest_ + "/link";
+  ASSERT_EQ(::mkdir(contested.c_str(), 0755), 0);
+  ASSERT_EQ(::symlink(victim_.c_str(), link.c_str()), 0);
+  std::atomic<bool> stop{false};
+  std::thread racer([&] {
+    while (!stop) ::renameat2(AT_FDCWD, contested.c_str(), AT_FDCWD, link.c_str(), RENAME_EXCHANGE);
+  });
+  Stream stream;
+  stream.directory("");
+  for (int i = 0; i < 8; ++i) {
+    const std::string number = std::to_string(i);
+    stream.directory("d")
+        .file("d/f" + number, "content")
+        .directory("d/e" + number)
+        .file(number, "");
+  }
+  const Bytes bytes = stream.end();
+  int refused = 0;
+  for (int round = 0; round < 40; ++round) {
+    try {
+      write(bytes);
+    } catch (const Error& error) {
+      EXPECT_NE(error.kind(), Kind::Internal) << error.message();
+      ++refused;
+    }
+  }
+  stop = true;
+  racer.join();
+  std::printf("%d of 40 copies met the link\n", refused);
 }
 
 TEST(CopyName, IsTheLastComponentThatIsOne) {

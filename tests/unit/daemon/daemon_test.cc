@@ -18,6 +18,7 @@
 #include "mvm/audit/verify.h"
 #include "mvm/image/import.h"
 #include "mvm/proto/frame.h"
+#include "mvm/state/database.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
@@ -306,6 +307,28 @@ TEST_F(DaemonTest, RetentionHoldsAcrossARestart) {
   ::waitpid(static_cast<pid_t>(made.sandbox_pid), nullptr, 0);
   start();
   EXPECT_TRUE(eventually([&] { return client()->sandboxes(true).empty(); }));
+}
+
+// A process id is another process's one day: that one is neither taken for the sandbox nor ended.
+TEST_F(DaemonTest, AProcessThatHasTheSandboxsIdNowIsNotIt) {
+  start();
+  const auto made = client()->create(spec("web"));
+  daemon_.reset();
+  ::kill(static_cast<pid_t>(made.sandbox_pid), SIGKILL);
+  ::waitpid(static_cast<pid_t>(made.sandbox_pid), nullptr, 0);
+  sys::SpawnOptions options;
+  options.argv = {"/bin/sleep", "1000"};
+  sys::Child other = sys::spawn(options);
+  {
+    auto database = state::Database::open(paths_.state_db());
+    database.prepare("UPDATE sandboxes SET pid = ?").bind_all(int64_t{other.pid()}).run();
+  }
+  start();
+  ASSERT_TRUE(reaches("web", SandboxState::Crashed));
+  client()->remove("web", true);
+  EXPECT_EQ(::waitpid(other.pid(), nullptr, WNOHANG), 0) << "it has ended";
+  other.signal(SIGKILL);
+  other.wait();
 }
 
 TEST_F(DaemonTest, EnvironmentThatNoCommandCouldTakeIsRefusedAtOnce) {

@@ -307,6 +307,23 @@ TEST_F(Files, AWatchSeesWhatHappensAndEndsWithItsDirectory) {
   EXPECT_EQ(seen, expected);
 }
 
+TEST_F(Files, AWatchIsOfOneDirectoryAndNotOfThoseBelow) {
+  agent::make_directory(agent_, {.place = place("above")});
+  agent::make_directory(agent_, {.place = place("above/below")});
+  std::vector<std::pair<WatchKind, std::string>> seen;
+  agent::watch_files(agent_, {place("above")}, [&](const proto::WatchEvent& event) {
+    if (event.kind == WatchKind::Ready) {
+      sys::Fd(::open(path("above/below/f").c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+      sys::make_directories(path("above/new"));
+    }
+    seen.emplace_back(event.kind, event.name);
+    return event.kind != WatchKind::Created;
+  });
+  const std::vector<std::pair<WatchKind, std::string>> expected{{WatchKind::Ready, ""},
+                                                                {WatchKind::Created, "new"}};
+  EXPECT_EQ(seen, expected);
+}
+
 TEST_F(Files, AWatchThatIsNotReadSaysThatItLostEvents) {
   bool overflowed = false;
   agent::watch_files(agent_, {place(".")}, [&](const proto::WatchEvent& event) {

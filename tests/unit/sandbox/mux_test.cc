@@ -2,6 +2,7 @@
 #include "../../../src/sandbox/mux.h"
 
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include <gtest/gtest.h>
@@ -126,21 +127,27 @@ class MuxTest : public testing::Test {
 TEST_F(MuxTest, RequestAsksForLessThanTheSandboxsLimitsNeverForMore) {
   config_.exec_timeout_ms = 5'000;
   config_.exec_output = 100;
+  config_.exec_pids = 30;
   Peer guest = agent();
   guest.greet("agent");
   Peer user = client();
-  const auto passed_on = [&](uint32_t stream, int64_t timeout, uint64_t output) {
+  const auto passed_on = [&](uint32_t stream, int64_t timeout, uint64_t output,
+                             uint64_t processes) {
     proto::ExecRequest request;
     request.argv = {"true"};
     request.timeout = std::chrono::milliseconds(timeout);
     request.max_output = output;
+    request.limits.processes = processes;
     user.send(stream, FrameType::Request, request.encode());
     const auto merged = proto::ExecRequest::decode(guest.next(loop_)->payload);
-    return std::pair(merged->timeout.count(), merged->max_output);
+    return std::tuple(merged->timeout.count(), merged->max_output, merged->limits.processes);
   };
-  EXPECT_EQ(passed_on(1, 0, 0), std::pair(int64_t{5'000}, uint64_t{100}));
-  EXPECT_EQ(passed_on(2, 10, 7), std::pair(int64_t{10}, uint64_t{7}));
-  EXPECT_EQ(passed_on(3, 10'000, 1'000), std::pair(int64_t{5'000}, uint64_t{100}));
+  const auto expected = [](int64_t timeout, uint64_t output, uint64_t processes) {
+    return std::tuple(timeout, output, processes);
+  };
+  EXPECT_EQ(passed_on(1, 0, 0, 0), expected(5'000, 100, 30));
+  EXPECT_EQ(passed_on(2, 10, 7, 2), expected(10, 7, 2));
+  EXPECT_EQ(passed_on(3, 10'000, 1'000, 31), expected(5'000, 100, 30));
 }
 
 TEST_F(MuxTest, UseIsACommandUnderWayAndNoQuestionToTheSandbox) {
