@@ -76,6 +76,7 @@ TEST(H2, InterimAnswersComeFirst) {
 
 TEST(H2, StreamsAreIndependent) {
   H2Link link;
+  link.run();
   std::vector<int32_t> ids;
   for (int at = 0; at < 50; ++at)
     ids.push_back(link.client.session.request(get("/" + std::to_string(at)), true));
@@ -228,11 +229,11 @@ TEST(H2, ShuttingDownLetsStreamsEnd) {
 
 TEST(H2, GoAwayResetsWhatWillNotBeAnswered) {
   H2End client(H2Side::Client);
+  client.feed(frame(kSettingsFrame, 0, 0, ""));
   client.session.request(get(), true);
   client.session.request(get(), true);
   client.take();
-  client.feed(frame(kSettingsFrame, 0, 0, "") +
-              frame(kGoAwayFrame, 0, 0, std::string("\0\0\0\1\0\0\0\0", 8)));
+  client.feed(frame(kGoAwayFrame, 0, 0, std::string("\0\0\0\1\0\0\0\0", 8)));
   EXPECT_EQ(client.log(), "[1 goaway no_error][3 reset refused_stream]");
 }
 
@@ -244,6 +245,16 @@ TEST(H2, TheNumberOfStreamsIsThePeers) {
   EXPECT_NE(link.client.session.request(get(), true), 0);
   EXPECT_FALSE(link.client.session.can_request());
   EXPECT_EQ(link.client.session.request(get(), true), 0);
+}
+
+// A server that takes two refuses the third; what it takes is known when its settings are there.
+TEST(H2, OneStreamUntilTheServerHasSaidHowManyItTakes) {
+  H2End client(H2Side::Client);
+  EXPECT_NE(client.session.request(get(), true), 0);
+  EXPECT_FALSE(client.session.can_request());
+  client.feed(frame(kSettingsFrame, 0, 0, ""));
+  EXPECT_TRUE(client.session.can_request());
+  EXPECT_NE(client.session.request(get(), true), 0);
 }
 
 // ---- what is not written
