@@ -41,6 +41,7 @@ std::string json_explanation(const Explanation& explanation) {
   json["inspect"] = explanation.inspect;
   json["audited"] = explanation.audited;
   json["suggestion"] = explanation.suggestion;
+  json["note"] = explanation.note;
   json["secrets"] = explanation.secrets;
   json["personal_data"] = explanation.personal_data;
   json["ai_provider"] = explanation.ai_provider;

@@ -50,6 +50,7 @@ struct Explanation {
   bool inspect = false;
   bool audited = false;    // let through by mode "audit"
   std::string suggestion;  // empty: no flag would admit it
+  std::string note;        // which rule nearly would; may be empty
   // What its exchanges are looked into for.
   std::vector<std::string> secrets;        // names of those that are for this host
   std::vector<std::string> personal_data;  // what becomes of some: "tokenize", "deny"

@@ -147,12 +147,16 @@ int policy_explain(Context& context, const ExplainOptions& options, const Argume
   explanation.rule = decision.rule;
   explanation.inspect = decision.inspect;
   explanation.audited = network.audit && decision.outcome == policy::Outcome::Deny;
-  if (network.enabled) explanation.suggestion = policy::suggestion(request, decision).value_or("");
+  if (network.enabled) {
+    explanation.suggestion = policy::suggestion(request, decision).value_or("");
+    explanation.note = policy::near_miss(rules, request, decision);
+  }
   if (options.json) {
     context.console.out(json_explanation(explanation));
   } else {
     std::string text = std::string(explanation.outcome) + ": " +
                        sentence(decision, network.enabled, network.audit) + '\n';
+    if (!explanation.note.empty()) text += "  " + explanation.note + '\n';
     if (!explanation.suggestion.empty())
       text += "  this would allow it: " + explanation.suggestion + '\n';
     const std::string protection = looked_into_for(explanation);

@@ -27,9 +27,7 @@ KeyPtr shared(EVP_PKEY* key) {
 // What a leaf can be for. A name whose last label is a number is some reader's address.
 bool is_leaf_name(std::string_view host) {
   const auto name = dns::Name::parse(host);
-  if (!name || host == "." || name->text() != host) return false;
-  const std::string_view last = host.substr(host.rfind('.') + 1);
-  return !std::ranges::all_of(last, [](char c) { return c >= '0' && c <= '9'; });
+  return name && host != "." && name->text() == host && !name->ends_in_number();
 }
 
 bool is_below(std::string_view host, std::string_view name) {

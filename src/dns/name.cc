@@ -94,4 +94,18 @@ bool Name::is_host() const noexcept {
   return true;
 }
 
+bool Name::ends_in_number() const noexcept {
+  std::string_view last;
+  for (size_t at = 0; wire_[at] != 0;) {
+    const auto length = static_cast<unsigned char>(wire_[at]);
+    last = std::string_view(wire_).substr(at + 1, length);
+    at += length + size_t{1};
+  }
+  const bool hexadecimal = last.starts_with("0x");
+  if (hexadecimal) last.remove_prefix(2);
+  return (hexadecimal || !last.empty()) && std::ranges::all_of(last, [&](char c) {
+           return (c >= '0' && c <= '9') || (hexadecimal && c >= 'a' && c <= 'f');
+         });
+}
+
 }

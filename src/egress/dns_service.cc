@@ -44,8 +44,9 @@ bool is_served(dns::RecordType type) {
          type == dns::RecordType::Svcb;
 }
 
-std::string why_text(const Event& event) {
+std::string why_text(const Event& event, const std::string& near_miss = {}) {
   std::string text = "mvm: " + std::string(policy::reason_word(event.reason));
+  if (!near_miss.empty()) text += "; " + near_miss;
   if (!event.suggestion.empty()) text += "; " + event.suggestion;
   return text;
 }
@@ -143,7 +144,8 @@ void DnsService::refuse(const Pending& pending, const Event& event) {
   parts_.reporter.refuse(event);
   const bool limit =
       event.reason == Reason::RateLimited || event.reason == Reason::ResourceExhausted;
-  const dns::ExtendedError why{limit ? dns::kErrorOther : dns::kErrorBlocked, why_text(event)};
+  const dns::ExtendedError why{limit ? dns::kErrorOther : dns::kErrorBlocked,
+                               why_text(event, pending.verdict.near_miss)};
   pending.reply(dns::encode_reply(pending.query, dns::Rcode::NxDomain, {}, pending.limit, &why));
 }
 

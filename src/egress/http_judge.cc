@@ -100,6 +100,8 @@ http::Refusal refusal_of(const JudgedRequest& judged) {
     refusal.details.emplace_back("rule", judged.verdict.decision.rule);
   if (const auto allow = suggestion(judged.request, judged.verdict.decision))
     refusal.details.emplace_back("allow", *allow);
+  if (!judged.verdict.near_miss.empty())
+    refusal.details.emplace_back("note", judged.verdict.near_miss);
   return refusal;
 }
 

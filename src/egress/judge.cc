@@ -28,6 +28,7 @@ Verdict Judge::ask(const policy::Request& request) const {
   verdict.admitted = verdict.decision.outcome == Outcome::Allow ||
                      (verdict.decision.outcome == Outcome::Ask && verdict.decision.inspect &&
                       request.method.empty());
+  if (!verdict.admitted) verdict.near_miss = near_miss(policy_, request, verdict.decision);
   if (verdict.admitted || mode_ == Mode::Enforce) return verdict;
   // decide() may have refused the name before it came to look at the address.
   if (request.address && !opened_by_range(*request.address, request.port)) {

@@ -13,6 +13,7 @@ struct Verdict {
   bool admitted = false;
   bool audited = false;  // admitted by the mode alone
   bool watched = false;  // its connection is looked into even then
+  std::string near_miss;  // of what is refused; may be empty
 
   // A person has to say (Questions). Whoever cannot wait for that refuses.
   bool asks() const noexcept { return !admitted && decision.outcome == policy::Outcome::Ask; }

@@ -11,8 +11,9 @@ std::optional<HostPattern> HostPattern::parse(std::string_view text) {
   pattern.below_ = text.starts_with("*.");
   if (pattern.below_) text.remove_prefix(2);
   const auto name = dns::Name::parse(text);
-  // No rule is for the root or, by a star, for a whole top-level domain.
-  if (!name || *name == dns::Name() ||
+  // No rule is for the root or, by a star, for a whole top-level domain; and what some reader takes
+  // for an address is no name.
+  if (!name || *name == dns::Name() || name->ends_in_number() ||
       (pattern.below_ && name->text().find('.') == std::string::npos))
     return std::nullopt;
   pattern.name_ = *name;
@@ -29,6 +30,12 @@ bool HostPattern::matches(const dns::Name& host) const noexcept {
   size_t at = 0;
   while (at < tail) at += static_cast<unsigned char>(theirs[at]) + size_t{1};
   return at == tail;
+}
+
+bool HostPattern::nearly_matches(const dns::Name& host) const noexcept {
+  HostPattern other = *this;
+  other.below_ = !below_;
+  return other.matches(host);
 }
 
 std::string HostPattern::text() const { return (below_ ? "*." : "") + name_.text(); }

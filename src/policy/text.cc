@@ -50,8 +50,7 @@ std::optional<HostRule> parse_host_rule(std::string_view text) {
   const auto parts = split_port(text);
   if (!parts) return std::nullopt;
   const auto host = HostPattern::parse(parts->host);
-  // "10.0.0.1" reads as a name of four labels; whoever writes it means an address.
-  if (!host || IpAddress::parse(host->text())) return std::nullopt;
+  if (!host) return std::nullopt;
   return HostRule{"allow-host " + std::string(text), *host, parts->ports};
 }
 
@@ -93,7 +92,7 @@ std::optional<Route> parse_endpoint(std::string_view text) {
   if (!parts) return std::nullopt;
   const auto host = HostPattern::parse(parts->host);
   const auto path = PathPattern::parse(slash == url.size() ? "/" : url.substr(slash));
-  if (!host || IpAddress::parse(host->text()) || !path) return std::nullopt;
+  if (!host || !path) return std::nullopt;
   const std::string id = "allow-endpoint " + std::string(text);
   const uint16_t default_port = https ? 443 : 80;
   return Route{id,
@@ -124,7 +123,7 @@ std::optional<std::string> suggestion(const Request& request, const Decision& de
     if (!request.address) return std::nullopt;
     return "--allow-cidr " + range_text(*request.address, port);
   }
-  if (!request.host->is_host()) return std::nullopt;
+  if (!request.host->is_host() || request.host->ends_in_number()) return std::nullopt;
   if (request.method.empty()) {
     // A route that refuses a host as a whole is a decision; a flag does not undo it.
     if (decision.reason == Reason::RouteDenied) return std::nullopt;
@@ -136,6 +135,22 @@ std::optional<std::string> suggestion(const Request& request, const Decision& de
     return std::nullopt;
   return "--allow-endpoint '" + request.method + (port == 80 ? " http://" : " https://") +
          with_port(request.host->text(), port) + PathPattern::exactly(*path).text() + "'";
+}
+
+std::string near_miss(const Policy& policy, const Request& request, const Decision& decision) {
+  if (decision.outcome != Outcome::Deny || decision.reason != Reason::PolicyDenied ||
+      !decision.rule.empty() || !request.host)
+    return {};
+  const auto says = [&](const std::string& id, const HostPattern& host) {
+    return "rule '" + printable(id, 200) + "' does not cover it: " + host.text() + " is " +
+           (host.text().starts_with("*.") ? "what is below that name, not the name itself"
+                                          : "that name alone, nothing below it");
+  };
+  for (const Route& route : policy.routes)
+    if (route.host.nearly_matches(*request.host)) return says(route.id, route.host);
+  for (const HostRule& rule : policy.hosts)
+    if (rule.host.nearly_matches(*request.host)) return says(rule.id, rule.host);
+  return {};
 }
 
 }

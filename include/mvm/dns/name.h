@@ -32,6 +32,9 @@ class Name {
   std::string text() const;
   // Nothing but letters, digits, hyphens and underscores: what parse() takes.
   bool is_host() const noexcept;
+  // Whether its last label is a number, decimal or with "0x": some reader takes the whole for an
+  // IPv4 address then (WHATWG URL, "ends in a number").
+  bool ends_in_number() const noexcept;
 
   auto operator<=>(const Name&) const = default;
 

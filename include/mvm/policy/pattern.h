@@ -20,6 +20,10 @@ class HostPattern {
   std::string text() const;
   bool operator==(const HostPattern&) const = default;
 
+  // Whether the host is what the other form of the pattern means: the name itself for "*.NAME", one
+  // below it for "NAME".
+  bool nearly_matches(const dns::Name& host) const noexcept;
+
  private:
   dns::Name name_;
   bool below_ = false;

@@ -99,6 +99,10 @@ Decision decide(const Policy& policy, const Request& request);
 // where no rule can.
 std::optional<std::string> suggestion(const Request& request, const Decision& decision);
 
+// Why the rule that looks as if it covered what was refused does not: "*.example.com" for
+// example.com, or the reverse. Empty where there is none.
+std::string near_miss(const Policy& policy, const Request& request, const Decision& decision);
+
 // ---- rules from text, as flags and mvm.toml spell them
 // -------------------------------------------- Each returns nothing for a text that is none; the
 // forms are in the complaints of the callers.

@@ -803,10 +803,17 @@ TEST_F(Actions, PolicyExplainAnswersAsTheEnforcerWould) {
   EXPECT_EQ(run({"policy", "explain", "--allow-cidr", "0.0.0.0/0", "169.254.169.254:80"}), 1);
   EXPECT_THAT(out, HasSubstr("deny: cloud_metadata\n"));
   EXPECT_EQ(run({"policy", "explain", "--json", "[::1]:80"}), 1);
-  EXPECT_EQ(out,
-            "{\"outcome\":\"deny\",\"reason\":\"loopback\",\"rule\":\"\",\"inspect\":false,"
-            "\"audited\":false,\"suggestion\":\"--allow-cidr [::1]:80\",\"secrets\":[],"
-            "\"personal_data\":[],\"ai_provider\":\"\"}\n");
+  EXPECT_EQ(
+      out,
+      "{\"outcome\":\"deny\",\"reason\":\"loopback\",\"rule\":\"\",\"inspect\":false,"
+      "\"audited\":false,\"suggestion\":\"--allow-cidr [::1]:80\",\"note\":\"\",\"secrets\":[],"
+      "\"personal_data\":[],\"ai_provider\":\"\"}\n");
+  EXPECT_EQ(run({"policy", "explain", "--allow-host", "*.example.com", "https://example.com"}), 1);
+  EXPECT_EQ(
+      out,
+      "deny: policy_denied\n  rule 'allow-host *.example.com' does not cover it: *.example.com "
+      "is what is below that name, not the name itself\n"
+      "  this would allow it: --allow-host example.com:443\n");
   EXPECT_EQ(run({"policy", "explain", "--no-network", "https://example.com"}), 1);
   EXPECT_EQ(out, "deny: the sandbox has no network card\n");
 }

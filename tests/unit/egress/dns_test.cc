@@ -62,7 +62,9 @@ TEST_F(Dns, SaysWhichRuleASubdomainNeeds) {
   allow_host("vendor.example");
   start_proxy();
   EXPECT_THAT(dig_all({"www.vendor.example"}),
-              HasSubstr("mvm: policy_denied; --allow-host www.vendor.example:443"));
+              HasSubstr("mvm: policy_denied; rule 'allow-host vendor.example' does not cover it: "
+                        "vendor.example is "
+                        "that name alone, nothing below it; --allow-host www.vendor.example:443"));
   EXPECT_THAT(resolver_.asked, IsEmpty());
 }
 

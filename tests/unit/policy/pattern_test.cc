@@ -30,14 +30,36 @@ TEST(HostPattern, IsNotFooledByALengthInsideALabel) {
 }
 
 TEST(HostPattern, RefusesWhatWouldMatchTooMuchOrNothing) {
-  for (const char* text :
-       {"", "*", "*.", "*.com", "*.com.", "a.*.com", "*example.com", "*.*.example.com", ".",
-        "http://example.com", "example.com/", "ex ample.com",
-        "b\xc3\xbc"
-        "cher.example",
-        "*.b\xc3\xbc"
-        "cher.example",
-        "example.com:443", "[::1]", "a..example", ".example.com"})
+  for (const char* text : {"",
+                           "*",
+                           "*.",
+                           "*.com",
+                           "*.com.",
+                           "a.*.com",
+                           "*example.com",
+                           "*.*.example.com",
+                           ".",
+                           "http://example.com",
+                           "example.com/",
+                           "ex ample.com",
+                           "b\xc3\xbc"
+                           "cher.example",
+                           "*.b\xc3\xbc"
+                           "cher.example",
+                           "127.0.0.1",
+                           "127.1",
+                           "0177.0.0.1",
+                           "2130706433",
+                           "0x7f000001",
+                           "0x",
+                           "a.0x7F",
+                           "1.2.3",
+                           "*.1.2",
+                           "host.1",
+                           "example.com:443",
+                           "[::1]",
+                           "a..example",
+                           ".example.com"})
     EXPECT_FALSE(HostPattern::parse(text)) << text;
   EXPECT_FALSE(HostPattern::parse(std::string(64, 'a') + ".example"));
   EXPECT_FALSE(HostPattern::parse(std::string(300, 'a') + ".example"));

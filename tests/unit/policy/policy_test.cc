@@ -168,6 +168,26 @@ TEST(Suggestion, IsOneWordForAShell) {
   EXPECT_EQ(suggested(http("G'`reboot`'", "a.example", "/x")), "none");
 }
 
+TEST(NearMiss, IsTheOtherFormOfARulesName) {
+  Policy policy;
+  policy.hosts = {parse_host_rule("*.a.example").value(), parse_host_rule("b.example").value()};
+  policy.routes = {route("c.example", {rule("GET", "/**", Outcome::Allow)})};
+  const auto note = [&](const Request& request) {
+    return near_miss(policy, request, decide(policy, request));
+  };
+  EXPECT_EQ(
+      note(ask("a.example", 443)),
+      "rule 'allow-host *.a.example' does not cover it: *.a.example is what is below that name, "
+      "not the name itself");
+  EXPECT_EQ(note(ask("www.b.example", 443)),
+            "rule 'allow-host b.example' does not cover it: b.example is that name alone, nothing "
+            "below it");
+  EXPECT_NE(note(ask("www.c.example", 443)).find("c.example is that name alone"),
+            std::string::npos);
+  for (const char* host : {"www.a.example", "b.example", "c.example", "d.example", "xb.example"})
+    EXPECT_EQ(note(ask(host, 443)), "") << host;
+}
+
 TEST(Decide, OneNameForThePinTheHandshakeAndTheRequest) {
   Policy policy;
   policy.hosts = {parse_host_rule("a.example").value(), parse_host_rule("b.example").value()};
