@@ -117,6 +117,22 @@ TEST_F(Dns, KeepsAnswersForAsLongAsTheyHold) {
               ElementsAre("udp example.com A", "udp moving.example A", "udp moving.example A"));
 }
 
+// RFC 2308: for as long as the zone says, which is the lesser of its record's time and the field in
+// it.
+TEST_F(Dns, KeepsThatThereIsNone) {
+  resolver_.negative_ttl = 300;
+  for (const char* host : {"nothing.example", "brief.example"}) allow_host(host);
+  start_proxy();
+  EXPECT_THAT(dig_all({"nothing.example"}), HasSubstr("NXDOMAIN"));
+  EXPECT_THAT(dig_all({"nothing.example"}), HasSubstr("NXDOMAIN"));
+  EXPECT_THAT(resolver_.asked, ElementsAre("udp nothing.example A"));
+  resolver_.negative_ttl = 0;
+  dig({"brief.example"});
+  dig({"brief.example"});
+  EXPECT_THAT(resolver_.asked,
+              ElementsAre("udp nothing.example A", "udp brief.example A", "udp brief.example A"));
+}
+
 TEST_F(Dns, FollowsAliases) {
   resolver_.add_alias("www.example.com", "cdn.example.net");
   resolver_.add_alias("cdn.example.net", "edge.example.org");

@@ -518,6 +518,25 @@ TEST_F(Flows, HoldsTheBandwidth) {
   EXPECT_GT(loop::Clock::now() - before, std::chrono::milliseconds(1900));
 }
 
+TEST_F(Flows, HoldsTheBandwidthOfWhatIsSentToo) {
+  Program& server = serve_python(
+      "import socket\n"
+      "l = socket.create_server(('93.184.216.34', 7000), backlog=8)\n"
+      "while True:\n"
+      "  c = l.accept()[0]; n = 0\n"
+      "  while (part := c.recv(65536)): n += len(part)\n"
+      "  c.close()\n"
+      "  if n: print(n, flush=True)\n",
+      {ip(kPublic), 7000});
+  settings_.limits.send_bytes_per_second = 1 << 20;
+  allow_host("example.com:7000");
+  start_proxy();
+  const auto before = loop::Clock::now();
+  EXPECT_EQ(guest({"sh", "-c", "head -c 3145728 /dev/zero | nc -N example.com 7000"}).code, 0);
+  EXPECT_TRUE(eventually([&] { return server.exit().out == "3145728\n"; }));
+  EXPECT_GT(loop::Clock::now() - before, std::chrono::milliseconds(1900));
+}
+
 TEST_F(Flows, OutlivesAWantOfDescriptors) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP()

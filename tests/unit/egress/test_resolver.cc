@@ -21,6 +21,22 @@ Bytes data_of(const IpAddress& address) {
   return {bytes.begin(), bytes.end()};
 }
 
+// The SOA record of the zone as its authority, in front of the OPT record.
+void add_negative(Bytes& reply, bool has_opt, uint32_t ttl) {
+  constexpr ptrdiff_t kOpt = 11;
+  Bytes record;
+  Writer out(record);
+  out.u8(0);  // the root's
+  out.u16be(static_cast<uint16_t>(dns::RecordType::Soa));
+  out.u16be(1);
+  out.u32be(ttl);
+  out.u16be(22);
+  out.zeros(2 + 4 * 4);  // two names; serial, refresh, retry, expire
+  out.u32be(ttl);
+  reply.insert(reply.end() - (has_opt ? kOpt : 0), record.begin(), record.end());
+  reply[9] = std::byte{1};  // NSCOUNT
+}
+
 std::string type_name(dns::RecordType type) {
   switch (type) {
     case dns::RecordType::A:
@@ -98,6 +114,8 @@ std::vector<Bytes> TestResolver::answers(ByteView message, bool udp) {
     out.push_back(dns::encode_reply(other, dns::Rcode::NoError, lie, 1232));
   }
   out.push_back(dns::encode_reply(*query, code, records, udp && truncate ? 0 : 65535));
+  if (code == dns::Rcode::NxDomain && negative_ttl)
+    add_negative(out.back(), query->edns_size.has_value(), *negative_ttl);
   if (change_case)
     for (size_t i = 13; i < 12 + query->name.wire().size(); ++i) {
       std::byte& letter = out.back()[i];

@@ -2,6 +2,7 @@
 // The resolver that the proxy asks: knows what a test tells it, and remembers what it was asked.
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ class TestResolver {
 
   // What came over UDP and TCP: "udp example.com A".
   std::vector<std::string> asked;
+  // Seconds for which it says that a name it does not know may be remembered as none; nothing: no
+  // word.
+  std::optional<uint32_t> negative_ttl;
   size_t ignore = 0;         // so many queries from now on
   bool truncate = false;     // over UDP
   bool change_case = false;  // answers with other letters than were asked
