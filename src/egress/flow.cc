@@ -281,10 +281,10 @@ void Flow::relay() {
 
 // Each request is judged, and told of, by itself.
 void Flow::inspect(bool tls) {
-  // Names that a route admits since the authority was made, and addresses without a name, cannot be
+  const HttpOrigin origin{host_, to_, tls, tls ? std::vector<dns::Name>() : names_};
+  // Names that a route admits and ranges that a rule opens since the authority was made cannot be
   // certified.
-  if (tls &&
-      (parts_.interception == nullptr || !host_ || !parts_.interception->leaf(host_->text())))
+  if (tls && (parts_.interception == nullptr || !parts_.interception->leaf(origin.name())))
     return refuse(EventKind::Tls, request(), denied(Reason::ProtocolUnsupported),
                   tls_alert(Alert::AccessDenied));
   stage_ = Stage::Http;
@@ -294,8 +294,7 @@ void Flow::inspect(bool tls) {
   http_ = std::make_unique<HttpConnection>(
       HttpParts{parts_.loop, parts_.judge, parts_.resolver, parts_.reporter, parts_.meter,
                 parts_.interception, parts_.filters, parts_.questions},
-      id_, std::move(guest_), HttpOrigin{host_, to_, tls, tls ? std::vector<dns::Name>() : names_},
-      [this](const HttpEnd& how) { inspected(how); });
+      id_, std::move(guest_), origin, [this](const HttpEnd& how) { inspected(how); });
   http_->start();
 }
 

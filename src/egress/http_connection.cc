@@ -61,13 +61,20 @@ bool HttpConnection::read_guest() {
   return false;
 }
 
+// What the guest wants a certificate for. One that names no server wants the address it connects
+// to, where there is no name for it.
+std::string HttpConnection::wanted() {
+  const std::string& named = guest_->engine()->hello().server_name;
+  if (origin_.host) return named;
+  return named.empty() ? origin_.name() : std::string();
+}
+
 void HttpConnection::take_hello() {
   const crypto::TlsHello& hello = guest_->engine()->hello();
   const auto offers = [&hello](std::string_view protocol) {
     return std::ranges::find(hello.protocols, protocol) != hello.protocols.end();
   };
-  if (!parts_.interception->leaf(hello.server_name))
-    return refuse(crypto::TlsAlert::UnrecognizedName);
+  if (!parts_.interception->leaf(wanted())) return refuse(crypto::TlsAlert::UnrecognizedName);
   if (offers(kHttp2)) {
     std::vector<std::string> protocols{std::string(kHttp2)};
     if (offers(kHttp1)) protocols.emplace_back(kHttp1);
@@ -104,7 +111,7 @@ void HttpConnection::answer(std::string_view protocol) {
   stage_ = Stage::Handshake;
   deadline_ = parts_.loop.after(kHandshakePatience, [this] { end(Reason::TimedOut, {}); });
   crypto::TlsEngine& engine = *guest_->engine();
-  engine.accept(parts_.interception->leaf(engine.hello().server_name), protocol);
+  engine.accept(parts_.interception->leaf(wanted()), protocol);
   // What came behind the hello has waited, and no socket tells of it.
   later_ = parts_.loop.after(0ms, [this] { turn(); });
 }

@@ -51,6 +51,7 @@ class HttpConnection {
 
   void turn();
   bool read_guest();  // false: the connection has ended
+  std::string wanted();
   void take_hello();
   void opened(ServerOpening::Result result);
   void answer(std::string_view protocol);

@@ -109,7 +109,7 @@ http::Refusal failure_of(const HttpOrigin& origin, Reason reason, const std::str
   http::Refusal refusal;
   refusal.status = reason == Reason::TimedOut ? 504 : 502;
   refusal.reason = policy::reason_word(reason);
-  const std::string host = origin.host ? origin.host->text() : origin.to.address.text();
+  const std::string host = origin.name();
   refusal.message = host + ": " + detail;
   refusal.details.emplace_back("host", host);
   return refusal;

@@ -20,6 +20,9 @@ struct HttpOrigin {
   // Of plain HTTP: the names that this address was given for. The first request says which of them
   // is meant, and the others have to keep to it; see settle_host().
   std::vector<dns::Name> names;
+
+  // What a certificate has to be for.
+  std::string name() const { return host ? host->text() : to.address.text(); }
 };
 
 // Makes `head`'s authority the connection's host, if it is one of its names. Once.

@@ -39,6 +39,9 @@ std::unique_ptr<Interception> Interception::for_policy(const Settings& settings)
       scope.any_name = true;
   }
   if (scope.names.empty() && !scope.any_name) return nullptr;
+  // What has no name is looked into only where everything is.
+  if (scope.any_name)
+    for (const policy::RangeRule& rule : settings.policy.ranges) scope.ranges.push_back(rule.range);
   return std::unique_ptr<Interception>(new Interception(settings, scope));
 }
 

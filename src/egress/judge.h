@@ -11,8 +11,8 @@ namespace mvm::egress {
 struct Verdict {
   policy::Decision decision;
   bool admitted = false;
-  bool audited = false;  // admitted by the mode alone
-  bool watched = false;  // its connection is looked into even then
+  bool audited = false;   // admitted by the mode alone
+  bool watched = false;   // its connection is looked into even then
   std::string near_miss;  // of what is refused; may be empty
 
   // A person has to say (Questions). Whoever cannot wait for that refuses.

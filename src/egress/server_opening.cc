@@ -26,12 +26,11 @@ void ServerOpening::connected(Dial::Result result, const HttpOrigin& origin) {
                 sys::errno_text(result.error));
   prepare_stream(result.socket.get());
   if (!origin.tls) return finish({OpenChannel{Channel(std::move(result.socket)), {}}, {}, false});
-  const std::string host = origin.host ? origin.host->text() : origin.to.address.text();
   Interception& interception = *parts_.interception;
-  channel_.emplace(
-      std::move(result.socket),
-      crypto::TlsEngine(interception.servers(), {host, origin.to.port, std::move(protocols_),
-                                                 interception.trust_of(origin.host)}));
+  channel_.emplace(std::move(result.socket),
+                   crypto::TlsEngine(interception.servers(),
+                                     {origin.name(), origin.to.port, std::move(protocols_),
+                                      interception.trust_of(origin.host)}));
   deadline_ = parts_.loop.after(
       kPatience, [this] { fail(Reason::TimedOut, "its TLS handshake does not end"); });
   turn();

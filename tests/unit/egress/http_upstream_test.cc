@@ -1,5 +1,6 @@
 // Servers that send clients elsewhere, old versions of TLS, and certificates whose time is over.
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 
 #include <gmock/gmock.h>
@@ -173,6 +174,45 @@ TEST_F(HttpUpstream, ABypassedHostIsStillHeldToItsName) {
   EXPECT_NE(other.code, 0) << other.out;
   EXPECT_THAT(server.exit().out, Not(HasSubstr("/y")));
   EXPECT_THAT(told(), Contains(HasSubstr("tls deny sni_mismatch")));
+}
+
+// A server that has no name is its address, to the client and to the proxy.
+TEST_F(HttpUpstream, ServersWithoutANameAreTheirAddress) {
+  const std::string path = directory() + "/address.pem";
+  const std::string command =
+      "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=x "
+      "-addext subjectAltName=IP:" +
+      std::string(kPublic) + " -keyout " + path + ".key -out " + path + " 2>/dev/null";
+  ASSERT_EQ(std::system(command.c_str()), 0);  // NOLINT: the test's own words
+  Program& server = serve_https(path);
+  allow_range("93.184.216.34:443");
+  settings_.policy.inspect.push_back({{}, {}, true});
+  start_proxy();
+  const std::string url = "https://" + std::string(kPublic) + "/x";
+  EXPECT_EQ(guest({"curl", "-sS", "--cacert", authority_, url}).out, "hello /x");
+  EXPECT_THAT(told(), Contains("http allow allowed GET 93.184.216.34 443"));
+  // A name that the guest has from elsewhere opens nothing more.
+  EXPECT_THAT(guest({"curl", "-sS", "--cacert", authority_, "--resolve",
+                     "api.example:443:93.184.216.34", "https://api.example/y"})
+                  .out,
+              HasSubstr("policy_denied"));
+  EXPECT_THAT(server.exit().out, Not(HasSubstr("/y")));
+  // Not looked into, it is relayed as it is.
+  policy::Policy policy = settings_.policy;
+  policy.inspect.clear();
+  proxy_->set_policy(policy, Mode::Enforce);
+  EXPECT_EQ(guest({"curl", "-sS", "--cacert", path, url}).out, "hello /x");
+}
+
+TEST_F(HttpUpstream, AnAddressIsProvedByACertificateToo) {
+  serve_https(certificate("api.example"));
+  allow_range("93.184.216.34:443");
+  settings_.policy.inspect.push_back({{}, {}, true});
+  start_proxy();
+  EXPECT_THAT(
+      guest({"curl", "-sS", "--cacert", authority_, "-w", "%{http_code}", "https://93.184.216.34/"})
+          .out,
+      AllOf(HasSubstr("502"), HasSubstr("upstream_tls")));
 }
 
 }
