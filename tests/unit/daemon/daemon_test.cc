@@ -350,6 +350,19 @@ TEST_F(DaemonTest, EnvironmentThatNoCommandCouldTakeIsRefusedAtOnce) {
   EXPECT_EQ(client()->sandboxes(true).size(), 1U);
 }
 
+TEST_F(DaemonTest, MoreRulesThanASandboxTakesAreRefusedInWords) {
+  start();
+  auto ruled = spec("ruled");
+  for (size_t i = 0; i < proto::kMaxNetworkRules; ++i)
+    ruled.network.allow_hosts.push_back("h" + std::to_string(i) + ".example");
+  client()->create(ruled);
+  ruled.name = "overruled";
+  ruled.network.allow_hosts.emplace_back("one.more.example");
+  const Error error = error_of([&] { client()->create(ruled); });
+  EXPECT_EQ(error.kind(), Kind::Invalid);
+  EXPECT_NE(error.message().find("1024"), std::string::npos) << error.message();
+}
+
 // ---- the queue of starts
 
 class DaemonQueueTest : public DaemonTest {

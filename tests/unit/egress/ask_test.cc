@@ -228,6 +228,27 @@ TEST_F(Ask, RequestsWaitOneByOne) {
   EXPECT_THAT(told(), Contains("http deny ask_user POST a.example.com 93.184.216.34 80"));
 }
 
+// A guest cannot keep a person busy: so many a minute, however quickly they are answered.
+TEST_F(Ask, HowManyAreAskedInAMinuteIsBounded) {
+  constexpr size_t kAMinute = 60;
+  std::vector<uint16_t> ports;
+  for (uint16_t port = 7000; port < 7000 + kAMinute + 1; ++port) ports.push_back(port);
+  ask_about("a.example.com", ports);
+  start_proxy();
+  const auto client =
+      start_guest({"python3", "-c",
+                   "import socket\n"
+                   "for i in range(61):\n"
+                   "  try: socket.create_connection(('a.example.com', 7000 + i)).recv(1)\n"
+                   "  except ConnectionError: pass"});
+  ASSERT_TRUE(eventually([&] {
+    for (const OpenQuestion& open : proxy_->questions()) proxy_->answer(open.number, false);
+    return client->ended();
+  }));
+  EXPECT_THAT(put_, SizeIs(kAMinute));
+  EXPECT_THAT(told(), Contains("connect deny rate_limited a.example.com 93.184.216.34 7060"));
+}
+
 TEST_F(Ask, HowManyWaitIsBounded) {
   constexpr size_t kMost = 32;
   std::vector<uint16_t> ports;
