@@ -1,6 +1,6 @@
 #include "mvm/meter/stream_usage.h"
 
-#include <algorithm>
+#include <cstdint>
 #include <utility>
 
 namespace mvm::meter {
@@ -9,20 +9,30 @@ namespace {
 constexpr std::string_view kOptions = "stream_options";
 constexpr std::string_view kIncludeUsage = "stream_options.include_usage";
 
-// What an event's data says.
-class EventFacts : public JsonSink {
- public:
-  void number(std::string_view path, std::string_view) override {
-    usage = usage || path.starts_with("usage.");
+constexpr std::string_view kData = "data:";
+constexpr size_t kOtherLine = kData.size() + 1;
+
+bool is_white(char c) { return c == ' ' || c == '\t'; }
+
+enum class Fit : uint8_t { No, Part, Whole };
+
+// Whether this is how a member "usage":null begins, behind the comma or brace before it, or all of
+// it. `name`: where its name does.
+Fit fit_of(std::string_view text, size_t& name) {
+  size_t at = 1;
+  const auto skip_white = [&] {
+    while (at < text.size() && is_white(text[at])) ++at;
+    return at;
+  };
+  name = skip_white();
+  for (const std::string_view word : {"\"usage\"", ":", "null"}) {
+    const std::string_view rest = text.substr(skip_white());
+    if (rest.size() < word.size()) return word.starts_with(rest) ? Fit::Part : Fit::No;
+    if (!rest.starts_with(word)) return Fit::No;
+    at += word.size();
   }
-  void literal(std::string_view, std::string_view) override {}
-  void string(std::string_view, std::string_view) override {}
-  void container(std::string_view path, bool empty) override {
-    if (path == "choices") no_choices = empty;
-  }
-  bool usage = false;
-  bool no_choices = false;
-};
+  return skip_white() == text.size() ? Fit::Whole : Fit::No;
+}
 
 }
 
@@ -91,64 +101,99 @@ void UsageAsker::finish(std::string& out) {
   held_.clear();
 }
 
-bool UsageEventRemover::is_usage_only(std::string_view event) {
-  std::string data;
-  while (!event.empty()) {
-    const size_t end = std::min(event.find_first_of("\r\n"), event.size());
-    const std::string_view line = event.substr(0, end);
-    event.remove_prefix(std::min(end + 1, event.size()));
-    if (line.starts_with("data:")) {
-      data += line.substr(5);
-      data += '\n';
-    }
+void UsageHider::put(std::string_view text, std::string& out) {
+  if (passing_) {
+    out += text;
+    return;
   }
-  EventFacts facts;
-  JsonScanner scanner;
-  if (!scanner.feed(data, facts) || !scanner.finish(facts)) return false;
-  return facts.usage && facts.no_choices;
-}
-
-void UsageEventRemover::end_event(std::string& out) {
-  if (!passing_ && is_usage_only(event_)) {
-    ++removed_;
-  } else {
-    out += event_;
-  }
+  event_ += text;
+  if (event_.size() <= kMaxEvent) return;
+  out += event_;
   event_.clear();
-  passing_ = complete_ = false;
+  passing_ = true;
 }
 
-void UsageEventRemover::feed(std::string_view bytes, std::string& out) {
+void UsageHider::release(std::string& out) {
+  put(held_, out);
+  held_.clear();
+  skip_white_ = false;
+}
+
+// Takes the member that is held out when `c` shows it to be whole. True: `c` goes with it.
+bool UsageHider::end_member(char c) {
+  size_t name = 0;
+  if (held_.empty() || fit_of(held_, name) != Fit::Whole || (c != ',' && c != '}')) return false;
+  if (held_.front() == '{') {
+    held_.resize(name);
+    skip_white_ = c == ',';
+    return skip_white_;
+  }
+  // The comma before it goes, white space behind it stays.
+  held_.erase(0, held_.find_last_not_of(" \t") + 1);
+  return false;
+}
+
+void UsageHider::data_byte(char c, std::string& out) {
+  const size_t depth = scanner_.depth();
+  const bool separates = depth == 1 && !scanner_.in_string() && c == ',';
+  if (!scanner_.feed({&c, 1}, *this)) {
+    release(out);
+    return put({&c, 1}, out);
+  }
+  if (std::exchange(skip_white_, skip_white_ && is_white(c)) && is_white(c)) return;
+  if (end_member(c)) return;
+  if (!held_.empty()) {
+    size_t name = 0;
+    held_ += c;
+    if (held_.size() <= kMaxMember && fit_of(held_, name) != Fit::No) return;
+    held_.pop_back();
+    release(out);
+  }
+  if (separates || (depth == 0 && scanner_.depth() == 1 && c == '{'))
+    held_ = c;
+  else
+    put({&c, 1}, out);
+}
+
+void UsageHider::line_byte(char c, std::string& out) {
+  if (column_ == kData.size()) return data_byte(c, out);
+  column_ = column_ < kData.size() && c == kData[column_] ? column_ + 1 : kOtherLine;
+  put({&c, 1}, out);
+}
+
+void UsageHider::end_event(std::string& out) {
+  release(out);
+  const bool only_usage = usage_ && no_choices_ && scanner_.finish(*this);
+  if (!only_usage) out += event_;  // empty, where it is passing
+  event_.clear();
+  scanner_.reset();
+  usage_ = no_choices_ = passing_ = complete_ = false;
+}
+
+void UsageHider::feed(std::string_view bytes, std::string& out) {
   for (const char c : bytes) {
     const bool of_cr = std::exchange(behind_cr_, false) && c == '\n';
     // An empty line ended by CR may have its LF still to come; the event does not wait for it.
     if (complete_ && !of_cr) end_event(out);
-    if (passing_) {
-      out += c;
-    } else {
-      event_ += c;
-      if (event_.size() > kMaxEvent) {
-        out += event_;
-        event_.clear();
-        passing_ = true;
-      }
+    if (c != '\r' && c != '\n') {
+      line_byte(c, out);
+      continue;
     }
+    release(out);
+    put({&c, 1}, out);
     if (of_cr) {
       if (complete_) end_event(out);
       continue;
     }
-    if (c == '\r' || c == '\n') {
-      behind_cr_ = c == '\r';
-      if (std::exchange(line_empty_, true)) {
-        complete_ = true;
-        if (c == '\n') end_event(out);
-      }
-    } else {
-      line_empty_ = false;
-    }
+    behind_cr_ = c == '\r';
+    const size_t column = std::exchange(column_, 0);
+    if (column == kData.size()) scanner_.feed("\n", *this);
+    if (column != 0) continue;
+    complete_ = true;
+    if (c == '\n') end_event(out);
   }
 }
 
-void UsageEventRemover::finish(std::string& out) { end_event(out); }
+void UsageHider::finish(std::string& out) { end_event(out); }
 
 }

@@ -22,10 +22,11 @@ void append(Bytes& out, std::string_view text) {
   out.insert(out.end(), bytes.begin(), bytes.end());
 }
 
+// Or may be: nothing says what it is.
 bool is_event_stream(const http::Headers& headers) {
   const std::string* type = http::find(headers, "content-type");
   constexpr std::string_view kType = "text/event-stream";
-  return type != nullptr && http::same_name(std::string_view(*type).substr(0, kType.size()), kType);
+  return type == nullptr || http::same_name(std::string_view(*type).substr(0, kType.size()), kType);
 }
 
 // A copy of a body, decoded as it passes; the original goes on.
@@ -51,6 +52,7 @@ class Plain {
     }
   }
   bool encoded() const { return decoder_.has_value(); }
+  bool broken() const { return broken_; }
   // All of it was read.
   bool whole() const { return !broken_ && (!decoder_ || decoder_->whole()); }
 
@@ -121,7 +123,8 @@ class MeterFilter : public egress::ExchangeFilter {
   bool request_done_ = false;
   Plain response_copy_;
   std::unique_ptr<meter::ResponseReader> response_;
-  std::unique_ptr<meter::UsageEventRemover> remover_;
+  std::unique_ptr<meter::UsageHider> hider_;
+  std::optional<http::Encoder> encoder_;  // of what it gives
   bool response_done_ = false;
 };
 
@@ -162,9 +165,6 @@ FilterVerdict MeterFilter::request_head(http::RequestHead& head, BodyUse& body) 
   if (inject_ && call_.asks_for_stream_usage && !request_copy_.encoded()) {
     body = BodyUse::Rewrite;
     asker_ = std::make_unique<meter::UsageAsker>();
-    // An event can be taken out of its answer only as it is.
-    for (http::Header& header : head.headers)
-      if (http::same_name(header.name, "accept-encoding")) header.value = "identity";
   }
   return {};
 }
@@ -202,22 +202,39 @@ FilterVerdict MeterFilter::response_head(http::ResponseHead& head, BodyUse& body
   // Unread it is unknown.
   if (!response_copy_.begin(head.headers) || head.status == 101) return {};
   body = BodyUse::Read;
-  if (asker_ && asker_->asked() && is_event_stream(head.headers) && !response_copy_.encoded()) {
+  if (asker_ && asker_->asked() && is_event_stream(head.headers)) {
     body = BodyUse::Rewrite;
-    remover_ = std::make_unique<meter::UsageEventRemover>();
+    hider_ = std::make_unique<meter::UsageHider>();
+    if (response_copy_.encoded()) encoder_.emplace(http::content_codings(head.headers).value());
   }
   return {};
 }
 
 FilterVerdict MeterFilter::response_body(ByteView in, bool last, Bytes& out) {
-  response_copy_.feed(in, [this](std::string_view text) { response_->feed(text); });
+  std::string text;
+  response_copy_.feed(in, [&](std::string_view plain) {
+    response_->feed(plain);
+    if (hider_) hider_->feed(plain, text);
+  });
   response_done_ = response_done_ || last;
-  if (remover_) {
-    std::string text;
-    remover_->feed(as_text(in), text);
-    if (last) remover_->finish(text);
+  if (!hider_) return {};
+  if (last) hider_->finish(text);
+  if (!encoder_) {
     append(out, text);
+    return {};
   }
+  if (response_copy_.broken() || (last && !response_copy_.whole())) {
+    FilterRefusal refusal;
+    refusal.reason = policy::Reason::Unreadable;
+    refusal.rule = "ai.inject_stream_usage";
+    refusal.answer.status = 502;
+    refusal.answer.reason = policy::reason_word(refusal.reason);
+    refusal.answer.message = "the answer's content coding is damaged or ends too early";
+    return refusal;
+  }
+  // An event does not wait for the next.
+  if (!text.empty()) encoder_->write(as_bytes(text), true, out);
+  if (last) encoder_->finish(out);
   return {};
 }
 

@@ -52,8 +52,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string asked = rewrite<UsageAsker>(body, step);
   if (asked != rewrite<UsageAsker>(body, size)) std::abort();
   if (rewrite<UsageAsker>(asked, step) != asked) std::abort();
-  const std::string less = rewrite<UsageEventRemover>(body, step);
-  if (less != rewrite<UsageEventRemover>(body, size) || less.size() > body.size()) std::abort();
+  const std::string less = rewrite<UsageHider>(body, step);
+  if (less != rewrite<UsageHider>(body, size) || less.size() > body.size()) std::abort();
   RequestReader request;
   request.feed(body);
   request.finish();

@@ -1,7 +1,7 @@
 #pragma once
 // OpenAI-shaped providers tell a stream's usage only when the request asks for it. Asking on the
-// client's behalf changes two things: one member of the request, and one event of the answer that
-// the client did not ask for, which is taken out again.
+// client's behalf changes one member of the request, and two things of the answer, which are taken
+// out again: an event that tells the usage, and "usage":null in all the others.
 
 #include <cstdint>
 #include <string>
@@ -37,25 +37,45 @@ class UsageAsker : private JsonSink {
   bool asked_ = false;
 };
 
-// Passes a stream of events on, without the one that tells nothing but usage: no choices, a usage.
-// Holds an event until it is whole, or longer than such a one can be.
-class UsageEventRemover {
+// Passes a stream of events on as it would have been had nobody asked for its usage: without the
+// event that tells nothing else (no choices, a usage), and without the member "usage":null of the
+// others. Holds an event until it is whole, or longer than one of usage can be; of what is longer
+// it holds no more than a member that may be that one.
+class UsageHider : private JsonSink {
  public:
   static constexpr size_t kMaxEvent = size_t{16} << 10;
+  static constexpr size_t kMaxMember = 64;
   void feed(std::string_view bytes, std::string& out);
   void finish(std::string& out);
-  uint64_t removed() const noexcept { return removed_; }
 
  private:
+  void number(std::string_view path, std::string_view) override {
+    usage_ = usage_ || path.starts_with("usage.");
+  }
+  void literal(std::string_view, std::string_view) override {}
+  void string(std::string_view, std::string_view) override {}
+  void container(std::string_view path, bool empty) override {
+    if (path == "choices") no_choices_ = empty;
+  }
+
+  void line_byte(char c, std::string& out);
+  void data_byte(char c, std::string& out);
+  bool end_member(char c);
+  void put(std::string_view text, std::string& out);
+  void release(std::string& out);
   void end_event(std::string& out);
-  static bool is_usage_only(std::string_view event);
 
   std::string event_;
-  bool passing_ = false;  // the event is too long to be one
-  bool line_empty_ = true;
+  bool passing_ = false;  // the event is too long to be one of usage
   bool behind_cr_ = false;
   bool complete_ = false;  // an empty line came: the event ends, but for an LF
-  uint64_t removed_ = 0;
+  size_t column_ = 0;      // of the line, as far as it can be "data:"
+  // ---- what its data says
+  JsonScanner scanner_;
+  bool usage_ = false;
+  bool no_choices_ = false;
+  std::string held_;  // from a comma or brace on: may be "usage":null
+  bool skip_white_ = false;
 };
 
 }

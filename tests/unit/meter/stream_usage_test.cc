@@ -54,46 +54,105 @@ TEST(UsageAsker, LeavesEverythingElseAsItIs) {
   }
 }
 
-std::string without_usage(std::string_view body, size_t step) {
-  UsageEventRemover remover;
+std::string hidden(std::string_view body, size_t step = 1) {
+  UsageHider hider;
   std::string out;
-  for (size_t at = 0; at < body.size(); at += step) remover.feed(body.substr(at, step), out);
-  remover.finish(out);
+  for (size_t at = 0; at < body.size(); at += step) hider.feed(body.substr(at, step), out);
+  hider.finish(out);
   return out;
 }
 
-TEST(UsageEventRemover, TakesOutTheEventThatWasNotAskedFor) {
-  const std::string body = fixture("openai-chat.sse");
-  std::string expected = body;
-  const size_t at = expected.rfind("data: ", expected.find("\"choices\":[]"));
-  expected.erase(at, expected.find("\n\n", at) + 2 - at);
-  for (const size_t step : {size_t{1}, size_t{3}, size_t{100}, body.size()})
-    EXPECT_EQ(without_usage(body, step), expected);
-  std::string crlf;
-  std::string crlf_expected;
-  for (const char c : body) c == '\n' ? crlf += "\r\n" : crlf += c;
-  for (const char c : expected) c == '\n' ? crlf_expected += "\r\n" : crlf_expected += c;
-  for (const size_t step : {size_t{1}, size_t{2}, crlf.size()})
-    EXPECT_EQ(without_usage(crlf, step), crlf_expected);
-}
-
-TEST(UsageEventRemover, PassesEverythingElse) {
-  const std::string large = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1},\"x\":\"" +
-                            std::string(UsageEventRemover::kMaxEvent, 'x') + "\"}\n\n";
-  for (const std::string& body :
-       {fixture("openai-chat-no-usage.sse"), fixture("groq.sse"), fixture("openrouter.sse"),
-        fixture("anthropic-message.sse"), large, std::string("data: {\"choices\":[]}"),
-        std::string("\n\n\r\r"), std::string()})
-    for (const size_t step : {size_t{1}, size_t{4096}}) EXPECT_EQ(without_usage(body, step), body);
-}
-
-TEST(UsageEventRemover, GivesAnEventOutWhenItIsWhole) {
-  UsageEventRemover remover;
+std::string with_lines_ending(std::string_view end, std::string_view body) {
   std::string out;
-  remover.feed("data: {\"choices\":[1]}\n", out);
+  for (const char c : body)
+    if (c == '\n')
+      out += end;
+    else
+      out += c;
+  return out;
+}
+
+// The provider's answers to the same request with include_usage and without.
+TEST(UsageHider, GivesTheStreamThatWouldHaveComeUnasked) {
+  for (const char* const end : {"\n", "\r\n", "\r"}) {
+    const std::string asked = with_lines_ending(end, fixture("openai-chat.sse"));
+    const std::string unasked = with_lines_ending(end, fixture("openai-chat-no-usage.sse"));
+    for (size_t step = 1; step <= asked.size(); step += step < 40 ? 1 : 97)
+      EXPECT_EQ(hidden(asked, step), unasked) << step;
+    EXPECT_EQ(hidden(unasked), unasked);
+  }
+}
+
+TEST(UsageHider, TakesOutTheMemberWhereverItStands) {
+  struct Case {
+    const char* asked;
+    const char* unasked;
+  };
+  for (const Case& one : std::initializer_list<Case>{
+           {R"({"a":1,"usage":null})", R"({"a":1})"},
+           {R"({"a":1,"usage":null,"b":2})", R"({"a":1,"b":2})"},
+           {R"({"a": [1], "usage": null, "b": "}"})", R"({"a": [1], "b": "}"})"},
+           {R"({"a": "{", "usage" : null })", R"({"a": "{" })"},
+           {R"({"usage":null,"a":1})", R"({"a":1})"},
+           {R"({ "usage" : null , "a" : 1 })", R"({ "a" : 1 })"},
+           {R"({"usage":null})", "{}"},
+           {R"({"usage":null,"usage":null,"a":1,"usage":null,"usage":null})", R"({"a":1})"}}) {
+    const std::string asked = "id: 1\ndata: " + std::string(one.asked) + "\n\n";
+    for (const size_t step : {size_t{1}, size_t{2}, size_t{7}, size_t{1000}})
+      EXPECT_EQ(hidden(asked, step), "id: 1\ndata: " + std::string(one.unasked) + "\n\n") << step;
+  }
+}
+
+TEST(UsageHider, PassesEverythingElse) {
+  const std::string pad(UsageHider::kMaxEvent, 'x');
+  for (const std::string& body : {
+           fixture("openai-chat-no-usage.sse"),
+           fixture("groq.sse"),
+           fixture("openrouter.sse"),
+           fixture("anthropic-message.sse"),
+           // Longer than an event of usage can be.
+           "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1},\"x\":\"" + pad + "\"}\n\n",
+           std::string("data: {\"choices\":[]}"),
+           std::string("\n\n\r\r"),
+           std::string(),
+           // The same word elsewhere.
+           std::string("data: {\"a\":{\"b\":1,\"usage\":null},\"c\":[\"usage\",null]}\n\n"),
+           std::string("data: {\"a\":\",\\\"usage\\\":null\"}\n\n"),
+           std::string("data: {\"a\":1,\"usage\":nullx}\n\n"),
+           std::string("data: {\"a\":1,\"usage\":null\n\n"),
+           std::string("data: {\"a\":1,\"usage\":null \"b\":1}\n\n"),
+           std::string("data: {\"a\":1,\"usages\":null,\"usage\":[null]}\n\n"),
+           std::string("data: no json {\"a\":1,\"usage\":null}\n\n"),
+           std::string(": {\"a\":1,\"usage\":null}\nevent: ,\"usage\":null\n\n"),
+           std::string("data: ,\"usage\":null\n\ndata: {,\n\ndata: [{\n\n"),
+       })
+    for (const size_t step : {size_t{1}, size_t{3}, size_t{4096}})
+      EXPECT_EQ(hidden(body, step), body) << step;
+}
+
+// Of an event of any length it holds back no more than what may be an event of usage, then no more
+// than what may be the member.
+TEST(UsageHider, HoldsLittleBack) {
+  UsageHider hider;
+  std::string out;
+  hider.feed("data: {\"choices\":[1]}\n", out);
   EXPECT_EQ(out, "");
-  remover.feed("\n", out);
+  hider.feed("\n", out);
   EXPECT_EQ(out, "data: {\"choices\":[1]}\n\n");
+  out.clear();
+  const std::string begin = "data: {\"x\":\"" + std::string(UsageHider::kMaxEvent, 'x') + '"';
+  hider.feed(begin, out);
+  EXPECT_EQ(out, begin);
+  hider.feed(",\"usage\":null", out);
+  EXPECT_EQ(out, begin);
+  hider.feed(",\"y\":1", out);
+  EXPECT_EQ(out, begin + ",\"y\":1");
+  out.clear();
+  hider.feed("," + std::string(UsageHider::kMaxMember, ' '), out);
+  EXPECT_EQ(out, "," + std::string(UsageHider::kMaxMember, ' '));
+  out.clear();
+  hider.feed("\"usage\":null}\n\n", out);
+  EXPECT_EQ(out, "\"usage\":null}\n\n");
 }
 
 }
