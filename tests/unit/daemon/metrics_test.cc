@@ -3,6 +3,7 @@
 #include "../../../src/daemon/metrics.h"
 
 #include <fstream>
+#include <map>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -83,6 +84,60 @@ TEST(Metrics, PrometheusTextHasWhatIsCounted) {
         "mvm_instance_ai_requests_under_way{instance=\"web\"} 3\n"})
     EXPECT_THAT(text, HasSubstr(line));
   EXPECT_THAT(text, Not(HasSubstr("ai_budget_limit{instance=\"web\",budget=\"max_requests\"}")));
+}
+
+// Each of a model's counts has its own family, here and in OpenTelemetry's JSON.
+TEST(Metrics, NoCountIsTakenForAnother) {
+  Figures all;
+  api::AiUsage usage;
+  usage.sandbox = "web";
+  usage.models.push_back({"openai",
+                          "o3",
+                          {.requests = 101,
+                           .unknown = 102,
+                           .refused = 103,
+                           .input_tokens = 104,
+                           .output_tokens = 105,
+                           .total_tokens = 106,
+                           .cached_tokens = 107,
+                           .cache_written_tokens = 108,
+                           .reasoning_tokens = 109,
+                           .audio_input_tokens = 110,
+                           .audio_output_tokens = 111,
+                           .estimated_tokens = 112,
+                           .cost_nanodollars = 113,
+                           .unpriced = 114},
+                          {}});
+  all.usage.push_back(usage);
+  const std::string text = prometheus_text(all);
+  for (const auto& [family, value] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"requests_total", "101"},
+           {"requests_unknown_total", "102"},
+           {"requests_refused_total", "103"},
+           {"tokens_input_total", "104"},
+           {"tokens_output_total", "105"},
+           {"tokens_total_total", "106"},
+           {"tokens_cached_total", "107"},
+           {"tokens_cache_written_total", "108"},
+           {"tokens_reasoning_total", "109"},
+           {"tokens_audio_input_total", "110"},
+           {"tokens_audio_output_total", "111"},
+           {"tokens_estimated_total", "112"},
+           {"cost_dollars_total", "0.000000113"},
+           {"unpriced_total", "114"}})
+    EXPECT_THAT(text,
+                HasSubstr("\nmvm_instance_ai_" + std::string(family) +
+                          R"({instance="web",provider="openai",model="o3"} )" + value + "\n"));
+  const auto json = nlohmann::json::parse(otlp_json(all, 42));
+  std::map<std::string, std::string> sums;
+  for (const auto& metric : json["resourceMetrics"][0]["scopeMetrics"][0]["metrics"])
+    if (metric.contains("sum")) sums[metric["name"]] = metric["sum"]["dataPoints"][0]["asInt"];
+  EXPECT_EQ(sums, (std::map<std::string, std::string>{{"mvm.gen_ai.requests", "101"},
+                                                      {"mvm.gen_ai.requests.unknown", "102"},
+                                                      {"mvm.gen_ai.requests.refused", "103"},
+                                                      {"mvm.gen_ai.tokens.cached", "107"},
+                                                      {"mvm.gen_ai.tokens.reasoning", "109"},
+                                                      {"mvm.gen_ai.cost", "113"}}));
 }
 
 TEST(Metrics, BudgetsOfProvidersAndRunsHaveFamiliesOfTheirOwn) {
