@@ -9,6 +9,33 @@
 #include "number.h"
 
 namespace mvm::protect {
+namespace {
+
+// Sections of documents, old versions and object identifiers are written like addresses, with small
+// numbers: "5.2.3.11", "(17.4.3.6)", "2.5.29.15".
+bool small(const unsigned (&octets)[4]) {
+  constexpr unsigned kLargest = 60;
+  for (const unsigned octet : octets)
+    if (octet > kLargest) return false;
+  return octets[0] != 10;
+}
+// X.500's attributes and extensions, the arc of Ed25519.
+bool object_identifier(const unsigned (&octets)[4]) {
+  return (octets[0] == 2 && octets[1] == 5 && (octets[2] == 4 || octets[2] == 29)) ||
+         (octets[0] == 1 && octets[1] == 3 && octets[2] == 101);
+}
+
+// Whether what stands around such a one says that it is an address: a port or prefix behind it, the
+// form of a URL, a value or a field before it, or of a server's log.
+bool written_as_address(const Window& window, size_t start, size_t end) {
+  const char after = window.at(end);
+  if ((after == ':' || after == '/') && is(window.at(end + 1), kDigit)) return true;
+  if (window.starts_with(end, " - ") || window.behind(start, 3) == "://") return true;
+  constexpr std::string_view kBefore = "\"'=@,;|";
+  return kBefore.find(window.before(start)) != std::string_view::npos;
+}
+
+}
 
 Found match_ipv4(const Window& window, const Numbers& numbers, size_t first) {
   if (first + 3 >= numbers.count) return std::nullopt;
@@ -43,7 +70,11 @@ Found match_ipv4(const Window& window, const Numbers& numbers, size_t first) {
       return std::nullopt;
     }
   }
-  if ((context_before(window, start) & kSaysOther) != 0) return std::nullopt;
+  const uint32_t says = context_before(window, start);
+  if ((says & kSaysOther) != 0) return std::nullopt;
+  if ((says & kSaysAddress) == 0 &&
+      (object_identifier(octets) || (small(octets) && !written_as_address(window, start, end))))
+    return std::nullopt;
   return Hit{start, end, PiiClass::Ipv4, ""};
 }
 

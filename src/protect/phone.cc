@@ -160,6 +160,10 @@ Found match_phone(const Window& window, const Numbers& numbers, size_t first) {
     if (numbers.groups[group].length == 1 && group != first &&
         numbers.groups[group].separator != '(')
       return std::nullopt;
+  // "353207.547": a number.
+  if (*last == first + 1 && numbers.groups[*last].separator == '.' &&
+      numbers.groups[first].length > 4 && candidate.digits[0] != '0')
+    return std::nullopt;
   const bool parenthesis = window.before(start) == '(';
   const size_t from = start - (parenthesis ? 1 : 0);
   if ((context_before(window, from) & kSaysPhone) == 0) return std::nullopt;

@@ -51,6 +51,24 @@ bool body_character(char c) {
          c == ')';
 }
 
+// "PKIX_RSA_PSS_2048_SHA256": a constant of a program.
+bool constant_name(std::string_view text) {
+  size_t marks = 0;
+  for (const char c : text) {
+    if (!is(c, kUpper | kDigit) && c != '_') return false;
+    marks += c == '_' ? 1 : 0;
+  }
+  return marks >= 2;
+}
+
+// How public keys of P-256, RSA and Ed25519 begin (RFC 5280 §4.1.2.7), in base64.
+bool public_key(std::string_view text) {
+  for (const std::string_view begin : {"MFkwEwYHKoZIzj0CAQ", "MIIBIjANBgkqhkiG9w0BAQEF",
+                                       "MIICIjANBgkqhkiG9w0BAQEF", "MCowBQYDK2Vw"})
+    if (text.starts_with(begin)) return true;
+  return false;
+}
+
 }
 
 Found match_jwt(const Window& window, const Token& token) {
@@ -145,11 +163,15 @@ Found match_secret_value(const Window& window, const Token& token) {
     slashes += c == '/' || c == '-' || c == '_' ? 1 : 0;
     hex = hex && is_hex(c);
   }
-  if (digits < 2 || uppers + lowers < 2 || slashes * 5 > text.size() || is_uuid(text))
+  if (digits < 2 || uppers + lowers < 2 || slashes * 5 > text.size() || is_uuid(text) ||
+      constant_name(text) || public_key(text))
     return std::nullopt;
   if (hex ? text.size() < 32 : (uppers == 0 || lowers == 0) && digits * 6 < text.size())
     return std::nullopt;
   if (entropy(text) < (hex ? 3.0 : 3.5)) return std::nullopt;
+  // "exports.X509KeyExtension = X509KeyExtension"
+  if (window.behind(start, text.size() + 4).find(text) != std::string_view::npos)
+    return std::nullopt;
   // The value of something: quoted, or behind '=' or ':', so that words next to a sentence's "key"
   // are not values.
   const uint32_t says = context_before(window, start);

@@ -55,6 +55,9 @@ TEST(Phone, NationalByItsGroupsOrByWords) {
           {"phone: 4155552671", {"phone:4155552671"}},
           {"Telefon 030 1234567", {"phone:030 1234567"}},
           {"{\"homePhone\": \"612345678\"}", {"phone:612345678"}},
+          {"phone 0711.123456, cell 415.555.2671, mobile 555.1234",
+           {"phone:0711.123456", "phone:415.555.2671", "phone:555.1234"}},
+          {"max cell rate: 353207.547 cells, phone 1412830.188", {}},
           {"order 4155552671, phone 2024-11-30", {}},
           {"{\"phone\": null, \"count\": 4155552671}", {}}});
 }
@@ -149,6 +152,22 @@ TEST(NetworkAddresses, OfSomebody) {
        {"aa:bb:cc:dd:ee:ff:00:11 ff:ff:ff:ff:ff:ff 00:1A:2B:3C:4D", {}}});
 }
 
+// Sections, versions and object identifiers look the same where the numbers are small.
+TEST(NetworkAddresses, OfSmallNumbersOnlyWhereTheyAreWrittenAsOnes) {
+  expect(
+      {{"/* 5.2.3.11 */ [27.4.2.2] (17.4.3.6) from section 4.1.2.222, `3.1.3.6` C++14 20.8.2.3",
+        {}},
+       {"capi.h,v 1.4.6.1 2001/09/23", {}},
+       {"\"2.5.29.15\" '2.5.4.3' OID = 1.3.101.112", {}},
+       {"nameserver 8.8.8.8", {"ipv4:8.8.8.8"}},
+       {"connection from 8.8.4.4 closed, client 5.2.3.11 gone", {"ipv4:8.8.4.4", "ipv4:5.2.3.11"}},
+       {"{\"ip\": \"2.5.29.15\", \"x\": \"1.1.1.1\"}", {"ipv4:2.5.29.15", "ipv4:1.1.1.1"}},
+       {"dns=8.8.8.8 http://8.8.8.8/ 8.8.8.8:53 1.1.1.0/24 a@8.8.8.8",
+        {"ipv4:8.8.8.8", "ipv4:8.8.8.8", "ipv4:8.8.8.8", "ipv4:1.1.1.0", "ipv4:8.8.8.8"}},
+       {"8.8.8.8 - - [01/Jan/2024:00:00:00 +0000] \"GET / HTTP/1.1\"", {"ipv4:8.8.8.8"}},
+       {"seen 10.0.0.1 and 93.18.21.34", {"ipv4:10.0.0.1", "ipv4:93.18.21.34"}}});
+}
+
 TEST(Coordinates, ByLabelOrHemisphere) {
   expect({{"location 48.8566, 2.3522", {"coordinates:48.8566, 2.3522"}},
           {"{\"lat\": 48.8566, \"lng\": -2.3522}", {"coordinates:48.8566", "coordinates:-2.3522"}},
@@ -182,6 +201,10 @@ TEST(Secrets, OfKnownForms) {
            {"api_key:wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}},
           {"password=\"kJ8sd7Hq2LmN0pQr5T\"", {"high_entropy:kJ8sd7Hq2LmN0pQr5T"}},
           {"postgres://user:s3cretPass@db.example.com/x", {"high_entropy:s3cretPass"}},
+          {"PublicKey[\"PKIX_RSA_PSS_2048_SHA256\"] = 16, key = \"PKIX_RSA_PKCS1V15_2048_SHA256\"",
+           {}},
+          {"exports.X509SubjectKeyIDExtension = X509SubjectKeyIDExtension;", {}},
+          {"key: \"MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE1Olb3zMAFFxXKHiIkQO5cJ3Yhl5i6UPp\"", {}},
           {"xAKIAIOSFODNN7EXAMPLE AKIAIOSFODNN7EXAMPL sk_live_xxxxxxxxxxxxxxxxxxxxxxxx", {}},
           {"token=550e8400-e29b-41d4-a716-446655440000 sha256: "
            "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
