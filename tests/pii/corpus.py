@@ -1,4 +1,4 @@
-"""Documents with labelled values: a list of (bytes, [(class, start, length)]), the same for the same seed."""
+"""Documents with labelled values: a list of (bytes, [(class, start, length, form)]), the same for the same seed."""
 import json
 
 import values
@@ -45,7 +45,8 @@ class Document:
 
     def value(self, kind, text):
         raw = text.encode()
-        self.labels.append((kind, len(self.data), len(raw)))
+        kind, _, form = kind.partition("/")
+        self.labels.append((kind, len(self.data), len(raw), form))
         self.data += raw
 
 

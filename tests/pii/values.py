@@ -1,7 +1,8 @@
 """Values of every class and things that look like them, drawn from a seeded generator.
 
 Check digits come from python3-stdnum, phone numbers from python3-phonenumbers (Debian packages): nothing here knows how the
-detectors work. A value is (class, text, label key): where the key is not None the text is only what it is beside such a label.
+detectors work. A value is (class, text, label key): where the key is not None the text is only what it is beside such a label. A class may
+be followed by a "/" and which of its forms this is, for the measure of each.
 """
 import base64
 import datetime
@@ -97,6 +98,9 @@ class Source:
         text = self.until(lambda: self.pick("467") + self.digits(9), module("gb.nhs").is_valid)
         return "uk_nhs", self.pick([text, f"{text[:3]} {text[3:6]} {text[6:]}"]), "nhs"
 
+    NATIONAL = """ar.cuit au.tfn be.nn br.cnpj br.cpf ca.sin ch.ssn cl.rut cn.ric cz.rc de.idnr es.dni es.nie fi.hetu fr.nir in_.aadhaar in_.pan
+        it.codicefiscale kr.rrn mx.curp nl.bsn no.fodselsnummer pl.pesel pt.nif ro.cnp se.personnummer tr.tckimlik za.idnr""".split()
+
     def national(self):
         d, u = self.digits, string.ascii_uppercase
         date = self.birth()
@@ -131,19 +135,19 @@ class Source:
             "au.tfn": (lambda: self.pick("123456789") + d(8), lambda t: f"{t[:3]} {t[3:6]} {t[6:]}", "tfn"),
             "mx.curp": (None, lambda t: t, None),
         }
-        name = self.pick(sorted(draws))
+        name = self.pick(self.NATIONAL)
         draw, shaped, label = draws[name]
         if name == "it.codicefiscale":
             base = self.chars("BCDFGLMNPRSTVZ", 6) + short[:2] + self.pick("ABCDEHLMPRST") + f"{date.day:02d}" + "H501"
-            return "national_id", base + module("it.codicefiscale").calc_check_digit(base), None
+            return "national_id/" + name, base + module("it.codicefiscale").calc_check_digit(base), None
         if name == "mx.curp":
             base = self.chars("BCDFG", 1) + "A" + self.chars("BCDFG", 2) + short + self.pick("HM") + "DF" + self.chars("BCDFG", 3) + ("0" if date.year < 2000 else "A")
-            return "national_id", base + module("mx.curp").calc_check_digit(base), None
+            return "national_id/" + name, base + module("mx.curp").calc_check_digit(base), None
         text = self.until(draw, module(name).is_valid)
         always = name in ("br.cpf", "br.cnpj", "be.nn", "ch.ssn", "ar.cuit", "ca.sin", "no.fodselsnummer")
         if always and self.random.random() < 0.6:
-            return "national_id", shaped(text), None
-        return "national_id", (text if always else shaped(text)), label
+            return "national_id/" + name, shaped(text), None
+        return "national_id/" + name, (text if always else shaped(text)), label
 
     def routing(self):
         text = self.until(lambda: self.pick(["01", "02", "11", "21", "31", "26", "32"]) + self.digits(7), module("us.rtn").is_valid)
@@ -189,11 +193,9 @@ class Source:
             number = None
         number = number or example
         form = self.random.random()
-        if form < 0.35:
-            return "phone", phonenumbers.format_number(number, Format.E164), None
-        if form < 0.65:
-            return "phone", phonenumbers.format_number(number, Format.INTERNATIONAL), None
-        return "phone", phonenumbers.format_number(number, Format.NATIONAL), "phone"
+        if form < 0.5:
+            return f"phone/{region}", phonenumbers.format_number(number, Format.E164 if form < 0.25 else Format.INTERNATIONAL), None
+        return f"phone/{region} national", phonenumbers.format_number(number, Format.NATIONAL), "phone"
 
     def ipv4(self):
         return "ipv4", ".".join(map(str, [self.pick([10, 172, 192, 8, 52, 93, 185]), self.random.randrange(256), self.random.randrange(256), self.random.randrange(1, 255)])), None
