@@ -33,6 +33,8 @@ bool belongs(char c, Alphabet alphabet) {
       return is(c, kAlnum | kWordMark) || c == '.';
     case Alphabet::Base64:
       return is(c, kAlnum | kWordMark | kBase64);
+    case Alphabet::Percent:
+      return is(c, kAlnum | kWordMark | kBase64) || c == '%';
   }
   return false;
 }
@@ -111,6 +113,16 @@ Found match_dotted(const Window& window, const Token& token) {
       std::ranges::all_of(behind.substr(0, 14), [](char c) { return is(c, kAlnum); })) {
     if (const size_t end = value_end(window, token.start, Alphabet::Dash, 60, 80); end != 0)
       return Hit{token.start - 23, end, PiiClass::ApiKey, "terraform"};
+  }
+  // Doppler's services: "dp.st.", the environment, ".", 43.
+  constexpr std::string_view kDoppler = "dp.st.";
+  const std::string_view service = window.behind(token.start, kDoppler.size() + 40);
+  const size_t at = service.rfind(kDoppler);
+  if (at != std::string_view::npos && (at == 0 || !is(service[at - 1], kAlnum | kWordMark)) &&
+      std::ranges::all_of(service.substr(at + kDoppler.size()),
+                          [](char c) { return is(c, kDigit | kLower | kWordMark) || c == '.'; })) {
+    if (const size_t end = value_end(window, token.start, Alphabet::Alnum, 43, 43); end != 0)
+      return Hit{token.start - service.size() + at, end, PiiClass::ApiKey, "doppler"};
   }
   return std::nullopt;
 }
@@ -210,6 +222,7 @@ Found match_api_key(const Window& window, const Token& token) {
     }
   }
   if (Found found = match_dotted(window, token)) return found;
+  if (token.open) return std::nullopt;  // the others are shorter
   if (Found found = match_parts(window, token)) return found;
   return match_labelled(window, token);
 }

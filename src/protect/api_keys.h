@@ -13,9 +13,10 @@ enum class Alphabet : uint8_t {
   Upper,   // A-Z 0-9
   Lower,   // a-z 0-9
   Alnum,
-  Dash,    // and _ -
-  Dot,     // and .
-  Base64,  // A-Z a-z 0-9 + / = _ -
+  Dash,     // and _ -
+  Dot,      // and .
+  Base64,   // A-Z a-z 0-9 + / = _ -
+  Percent,  // Base64 as URLs have it
 };
 
 enum class KeyCheck : uint8_t { None, GithubCrc };

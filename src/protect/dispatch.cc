@@ -36,6 +36,9 @@ Outcome examine_token(const Window& window, Token token, const ClassSet& classes
       std::ranges::all_of(token.text, [](char c) { return is(c, kDigit) || c == '-'; });
   if (token.text.size() < kMinToken || digits) return {std::nullopt, 0};
   if (Found found = match_jwt(window, token); wanted(found, classes)) return {found, found->end};
+  if (Found found = token.open ? match_api_key(window, token) : std::nullopt;
+      wanted(found, classes))
+    return {found, found->end};
   if (!token.open) {
     if (Found found = match_mac(window, token.start);
         wanted(found, classes) && found->end == token.end)
