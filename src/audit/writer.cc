@@ -120,18 +120,19 @@ Head Writer::head() const {
 Writer::Result Writer::record(const Event& event) {
   Result failure = resume();
   if (!failure) {
-    const std::string line =
-        encode(next_, std::chrono::system_clock::now(), log_, event, options_.detail);
-    if (log_size_ + line.size() > options_.max_log)
+    const auto line_of = [&] {
+      return encode(next_, std::chrono::system_clock::now(), log_, event, options_.detail);
+    };
+    std::string line = line_of();
+    if (log_size_ + line.size() > options_.max_log) {
       failure = fail("the audit log of " + log_.text() + " has reached its limit of " +
                          format_size(options_.max_log),
                      true);
-    else if (file_size_ + line.size() > options_.max_file)
+    } else if (file_size_ + line.size() > options_.max_file) {
       failure = next_file();
-    // A new file has moved the position on.
-    if (!failure)
-      failure =
-          write_line(encode(next_, std::chrono::system_clock::now(), log_, event, options_.detail));
+      line = line_of();  // the position has moved on
+    }
+    if (!failure) failure = write_line(line);
   }
   if (failure) {
     ++missed_;
