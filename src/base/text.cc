@@ -151,11 +151,10 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 
 std::string hex(std::span<const std::byte> bytes) {
   static constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string out;
-  out.reserve(bytes.size() * 2);
-  for (const std::byte byte : bytes) {
-    out += kDigits[std::to_integer<size_t>(byte >> 4)];
-    out += kDigits[std::to_integer<size_t>(byte & std::byte{15})];
+  std::string out(bytes.size() * 2, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    out[2 * i] = kDigits[std::to_integer<size_t>(bytes[i] >> 4)];
+    out[2 * i + 1] = kDigits[std::to_integer<size_t>(bytes[i] & std::byte{15})];
   }
   return out;
 }

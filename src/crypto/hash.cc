@@ -25,7 +25,9 @@ struct Sha256::Impl {
 };
 
 Sha256::Sha256() : impl_(std::make_unique<Impl>()) {
-  Impl::need(EVP_DigestInit_ex(impl_->context, EVP_sha256(), nullptr) == 1);
+  // EVP_sha256() is looked up anew by each use, under a lock: a microsecond in a busy process.
+  static EVP_MD* const algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+  Impl::need(EVP_DigestInit_ex(impl_->context, algorithm, nullptr) == 1);
 }
 Sha256::~Sha256() = default;
 Sha256::Sha256(Sha256&&) noexcept = default;
