@@ -310,6 +310,9 @@ bool Http1Flow::take_response_end() {
 }
 
 void Http1Flow::finish_exchange() {
+  // The guest does not wait for what the filters write down at the end. A flush that fails is seen
+  // by the turn's own.
+  static_cast<void>(guest_.flush());
   filters_.end(request_done_);
   // An answer before the whole request: the rest of that is of no use, and nobody reads it.
   const bool over = close_after_ || !request_done_;
