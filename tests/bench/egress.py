@@ -18,6 +18,7 @@ PROGRAMS = ROOT / "build/release/tests/bench"
 HOST, ADDRESS = "bench.example", "93.184.216.34"
 PLAIN, PLAIN_ADDRESS = "plain.example", "93.184.216.35"  # relayed as it is
 STREAM, STREAM_ADDRESS = "stream.example", "93.184.216.36"
+MODEL = "model.example"  # like HOST, and all that it says is looked into
 # Servers that would become another user when they are root: here they are not, and keep its files.
 NOBODY = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
 PATHS = "/usr/sbin:/sbin:/usr/bin:/bin"
@@ -72,7 +73,7 @@ def run(*words, **options):
 
 
 def certificate(work, name, host, authority):
-    extensions = ["-addext", f"subjectAltName=DNS:{host},DNS:{PLAIN}"]
+    extensions = ["-addext", f"subjectAltName=DNS:{host},DNS:{PLAIN},DNS:{MODEL}"]
     if authority:
         extensions = ["-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=keyCertSign,cRLSign"]
     run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
@@ -204,6 +205,23 @@ def added_latency(stand, rounds, smoke):
         decided = stand.ours("latency", "/1k", count)
         note(f"latency: relayed {relayed:.1f} us, decided {decided:.1f} us")
         print(decided - relayed, flush=True)
+
+
+def protection(stand, rounds, smoke):
+    """Microseconds that an exchange takes longer when secrets, personal data and use are looked for in it, than decided alone."""
+    program = ROOT / "tests/bench/egress_exchange.js"
+    pathlib.Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").write_text("0")
+    stand.server("node", program, "serve", ADDRESS, stand.work / "server.pem", stand.work / "server.key", place=f"{ADDRESS}:443",
+                 log=stand.work / "exchange.log")
+    stand.resolve(HOST)
+    stand.resolve(MODEL)
+    for _ in range(rounds):
+        before = used(stand.proxy)
+        guest = ["nsenter", f"--net={os.environ['STAND_GUEST']}", "node", program]
+        alone, protected = map(float, run(*guest, "take", ADDRESS, stand.authority, os.environ["STAND_KEY"], 20 if smoke else 5000,
+                                          HOST, MODEL).split())
+        note(f"exchange: decided {alone:.1f} us, looked into {protected:.1f} us; {used(stand.proxy) - before:.2f} s of processor for both")
+        print(protected - alone, flush=True)
 
 
 def denied_reset(stand, rounds, smoke):
@@ -357,6 +375,7 @@ FIGURES = {
     "egress.download_vs_squid": (download_vs_squid, "veth"),
     "egress.connect_vs_squid": (connect_vs_squid, "veth"),
     "egress.added_latency": (added_latency, "veth"),
+    "protect.added_latency": (protection, "veth"),
     "egress.denied_reset": (denied_reset, "tap"),
     "egress.sse_delay": (sse_delay, "veth"),
     "egress.idle_flows": (idle_flows, "veth"),
@@ -382,6 +401,8 @@ def measure(wanted, rounds, smoke):
                 [PROGRAMS / "egress_stand", link, work / "server.pem", f"name={HOST}={ADDRESS}", f"name={PLAIN}={PLAIN_ADDRESS}",
                  f"name={STREAM}={STREAM_ADDRESS}", f"endpoint=GET https://{HOST}/1k", f"endpoint=GET https://{HOST}/big",
                  f"endpoint=GET https://{HOST}/events/*",
+                 f"name={MODEL}={ADDRESS}", f"protect={MODEL}",
+                 *(f"endpoint=POST https://{host}/v1/chat/completions" for host in (HOST, MODEL)),
                  f"host={PLAIN}", f"host={STREAM}:7000", "--", sys.executable, __file__, "inside", name, str(rounds), str(int(smoke)),
                  folder],
                 stdout=subprocess.PIPE, text=True, timeout=1800, check=True, env={**os.environ, "PATH": PATHS + ":" + os.environ["PATH"]})

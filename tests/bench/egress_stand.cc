@@ -10,10 +10,12 @@
 //     LINK       veth: frames stay in the kernel. tap: as a monitor moves them, by a thread.
 //     AUTHORITY  file with the certificates that servers are verified by, or "-"
 //     RULE       host=HOST[:PORT]  endpoint="GET https://…"  name=HOST=ADDRESS, which lo gets too
+//                protect=HOST: its exchanges are looked into (protection.h)
 //   egress_stand setup ROUNDS    prints what making the sandbox's network takes, in milliseconds
 //
 // The command finds STAND_GUEST (a file of the guest's namespace, for nsenter), STAND_AUTHORITY (a
-// file with the certificate that the guest is to trust) and STAND_PROXY (process and thread).
+// file with the certificate that the guest is to trust), STAND_PROXY (process and thread) and,
+// where a host is protected, STAND_KEY (what the guest has in its secret's place).
 #include <csignal>
 #include <cstdio>
 #include <fstream>
@@ -43,6 +45,7 @@
 #include "mvm/sys/io.h"
 
 #include "../unit/egress/test_resolver.h"
+#include "protection.h"
 
 namespace mvm::egress {
 namespace {
@@ -165,10 +168,25 @@ void move_frames(int one, int other, int stop) {
   }
 }
 
+// A kind of filter, for one host's exchanges alone.
+class OnlyFor : public FilterSource {
+ public:
+  OnlyFor(std::string host, std::shared_ptr<FilterSource> source)
+      : host_(std::move(host)), source_(std::move(source)) {}
+  std::unique_ptr<ExchangeFilter> begin(const Exchange& exchange) override {
+    return exchange.host == host_ ? source_->begin(exchange) : nullptr;
+  }
+
+ private:
+  std::string host_;
+  std::shared_ptr<FilterSource> source_;
+};
+
 struct Wish {
   std::string link;
   std::string authority;
   std::vector<std::string> rules;
+  std::string protect;  // a host
   std::vector<char*> command;
 };
 
@@ -227,6 +245,14 @@ int run(const Wish& wish) {
   settings.limits.flows_per_second = 0;
   if (wish.authority != "-")
     settings.extra_authorities = sys::read_text_file(wish.authority, 1 << 20);
+  std::string directory = "/tmp/mvm-stand-XXXXXX";
+  std::optional<bench::Protection> protection;
+  if (!wish.protect.empty()) {
+    if (::mkdtemp(directory.data()) == nullptr) sys::check(-1, "making a directory");
+    protection.emplace(wish.protect, directory);
+    for (const auto& source : protection->sources())
+      settings.filters.push_back(std::make_shared<OnlyFor>(wish.protect, source));
+  }
   Proxy proxy(loop, std::move(network), settings, [](const Event&) { return true; });
 
   std::string authority = "/tmp/mvm-stand-XXXXXX";
@@ -239,6 +265,7 @@ int run(const Wish& wish) {
              ("/proc/" + std::to_string(own) + "/fd/" + std::to_string(guest.get())).c_str(), 1);
     ::setenv("STAND_AUTHORITY", authority.c_str(), 1);
     ::setenv("STAND_PROXY", (std::to_string(own) + "/" + std::to_string(own)).c_str(), 1);
+    if (protection) ::setenv("STAND_KEY", protection->placeholder().c_str(), 1);
     ::execvp(wish.command[0], wish.command.data());
     ::_exit(127);
   }
@@ -256,6 +283,7 @@ int run(const Wish& wish) {
     mover.join();
   }
   ::unlink(authority.c_str());
+  if (protection) std::filesystem::remove_all(directory);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
@@ -279,7 +307,11 @@ int main(int argc, char** argv) {
       return mvm::egress::setup(std::strtol(words[1].c_str(), nullptr, 10));
     mvm::egress::Wish wish;
     size_t at = 2;
-    for (; at < words.size() && words[at] != "--"; ++at) wish.rules.push_back(words[at]);
+    for (; at < words.size() && words[at] != "--"; ++at)
+      if (words[at].starts_with("protect="))
+        wish.protect = words[at].substr(8);
+      else
+        wish.rules.push_back(words[at]);
     if (at + 1 >= words.size() || (words[0] != "veth" && words[0] != "tap")) {
       std::fputs("usage: egress_stand veth|tap AUTHORITY [RULE]... -- COMMAND...\n", stderr);
       return 2;

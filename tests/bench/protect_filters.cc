@@ -1,10 +1,10 @@
-// What protection costs an inspected exchange, without the sockets: prints figures as JSON.
+// What looking into an exchange costs (protection.h), without the sockets: prints figures as JSON.
 //   protect_filters SCALE     0: each loop once, to see that it works
-// added_latency: microseconds of one exchange, a request of 1 KiB of JSON with personal data in it
-//   and an answer that holds the tokens, through the filter.
+// On standard error: microseconds of one exchange, a request of 1 KiB of JSON with a secret and
+//   personal data in it and an answer that says it all back, through all filters.
 // sse_delay: milliseconds that an event of a model's answer waits, the median, where events come
 //   each 20 ms and a token now and then in pieces.
-// memory: MiB by which the process grows over a body of 1 GiB each way.
+// memory: MiB by which the process grows over one body of 1 GiB of JSON that comes back.
 
 #include <algorithm>
 #include <chrono>
@@ -16,38 +16,36 @@
 
 #include <unistd.h>
 
-#include "mvm/privacy/filter.h"
+#include "../../src/egress/filters.h"
+#include "protection.h"
 
 using namespace mvm;
 using Clock = std::chrono::steady_clock;
 
 namespace {
 
-std::shared_ptr<privacy::PiiSource> source() {
-  proto::PiiConfig config;
-  config.mode = "tokenize";
-  return std::make_shared<privacy::PiiSource>(privacy::compile(config),
-                                              [](const privacy::Note&) {});
-}
+constexpr const char* kHost = "ai.example";
 
-http::RequestHead request(std::string type) {
+http::RequestHead request(std::string type, const std::string& key) {
   http::RequestHead head;
   head.method = "POST";
-  head.target = "/v1/messages?beta=true";
+  head.target = "/v1/chat/completions";
   head.headers = {{"Content-Type", std::move(type)},
                   {"Accept", "application/json"},
-                  {"Authorization", "Bearer mvm-secret-0123456789"},
+                  {"Authorization", "Bearer " + key},
                   {"User-Agent", "client/1.2.3"},
                   {"Accept-Encoding", "gzip, deflate"}};
   head.framing = {http::BodyKind::Chunked, 0};
   return head;
 }
-http::ResponseHead response(std::string type) {
+// `key`: what the server saw as one, and says.
+http::ResponseHead response(std::string type, const std::string& key) {
   http::ResponseHead head;
   head.status = 200;
   head.headers = {{"Content-Type", std::move(type)},
                   {"Date", "Mon, 01 Jan 2024 00:00:00 GMT"},
                   {"Server", "example"},
+                  {"X-Key", key},
                   {"X-Request-Id", "req_011CSHoEeqs5C35K2UUqR7Fy"}};
   head.framing = {http::BodyKind::Chunked, 0};
   return head;
@@ -69,42 +67,55 @@ std::string document() {
   while (text.size() < 1018) text += "lorem ipsum ";
   return text + R"("}})";
 }
+// What a model answers who says everything back.
+constexpr std::string_view kUsage =
+    R"({"model":"m-1","usage":{"prompt_tokens":210,"completion_tokens":12,"total_tokens":222},"said":)";
 
-double added_latency(size_t rounds) {
-  const auto filters = source();
+double median(std::vector<double>& of) {
+  const auto middle = of.begin() + static_cast<ptrdiff_t>(of.size() / 2);
+  std::ranges::nth_element(of, middle);
+  return *middle;
+}
+
+double exchange(const bench::Protection& protection, size_t rounds) {
   const std::string body = document();
   std::vector<double> took;
   for (size_t i = 0; i < rounds; ++i) {
     const auto begin = Clock::now();
-    const auto filter = filters->begin({1, i, "api.example", 443, true});
-    egress::BodyUse use = egress::BodyUse::Ignore;
-    auto head = request("application/json");
-    check(filter->request_head(head, use));
+    egress::Filters filters(protection.sources(), {1, i, kHost, 443, true});
+    auto head = request("application/json", protection.placeholder());
+    check(filters.request_head(head));
+    const std::string key = head.headers[2].value;
     Bytes sent;
-    check(filter->request_body(as_bytes(body), true, sent));
-    auto answer = response("application/json");
-    check(filter->response_head(answer, use));
+    check(filters.request_body(as_bytes(body), true, sent));
+    auto answer = response("application/json", key);
+    check(filters.response_head(answer));
+    Bytes said(as_bytes(kUsage).begin(), as_bytes(kUsage).end());
+    said.insert(said.end(), sent.begin(), sent.end());
+    said.push_back(std::byte{'}'});
     Bytes got;
-    check(filter->response_body(sent, true, got));
-    filter->ended(true);
+    check(filters.response_body(said, true, got));
+    filters.end(true);
     took.push_back(std::chrono::duration<double, std::micro>(Clock::now() - begin).count());
-    if (as_text(got) != body || as_text(sent).find("jane") != std::string_view::npos) std::exit(1);
+    // What it is for: the value left and did not come back, the data did not leave and came back.
+    if (as_text(got) != std::string(kUsage) + body + "}" ||
+        as_text(sent).find("jane.doe") != std::string_view::npos ||
+        key.find(bench::Protection::kSecret) == std::string::npos ||
+        answer.headers[3].value.find(protection.placeholder()) == std::string::npos)
+      std::exit(1);
   }
-  std::ranges::nth_element(took, took.begin() + static_cast<ptrdiff_t>(took.size() / 2));
-  return took[took.size() / 2];
+  return median(took);
 }
 
-double sse_delay(size_t events) {
+double sse_delay(const bench::Protection& protection, size_t events) {
   constexpr double kInterval = 20;  // milliseconds between events
-  const auto filters = source();
-  const auto filter = filters->begin({1, 0, "api.example", 443, true});
-  egress::BodyUse use = egress::BodyUse::Ignore;
-  auto head = request("text/plain");
-  check(filter->request_head(head, use));
+  egress::Filters filters(protection.sources(), {1, 0, kHost, 443, true});
+  auto head = request("text/plain", protection.placeholder());
+  check(filters.request_head(head));
   Bytes sent;
-  check(filter->request_body(as_bytes("jane.doe@example.com"), true, sent));
-  auto answer = response("text/event-stream");
-  check(filter->response_head(answer, use));
+  check(filters.request_body(as_bytes("jane.doe@example.com"), true, sent));
+  auto answer = response("text/event-stream", "");
+  check(filters.response_head(answer));
   std::string said;
   while (said.size() < events * 4)
     said += "words of an answer, and then some more of them before it names " +
@@ -118,7 +129,7 @@ double sse_delay(size_t events) {
         said.substr(4 * i, 4) + "\"}}\n\n";
     const auto begin = Clock::now();
     Bytes out;
-    check(filter->response_body(as_bytes(event), i + 1 == events, out));
+    check(filters.response_body(as_bytes(event), i + 1 == events, out));
     const double took = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
     all += as_text(out);
     size_t now = 0;
@@ -129,8 +140,7 @@ double sse_delay(size_t events) {
       delays.push_back(static_cast<double>(i - given) * kInterval + took);
   }
   if (delays.size() != events) std::exit(1);
-  std::ranges::nth_element(delays, delays.begin() + static_cast<ptrdiff_t>(delays.size() / 2));
-  return delays[delays.size() / 2];
+  return median(delays);
 }
 
 double resident() {
@@ -141,33 +151,35 @@ double resident() {
   return pages * static_cast<double>(::sysconf(_SC_PAGESIZE)) / (1 << 20);
 }
 
-double memory(size_t bytes) {
-  const auto filters = source();
+// One request of so many bytes, which comes back as it was sent.
+double memory(const bench::Protection& protection, size_t bytes) {
   const double before = resident();
   double most = before;
-  const std::string unit = document() + "\n";
-  std::string piece;
-  while (piece.size() + unit.size() <= egress::ExchangeFilter::kMaxPiece) piece += unit;
-  for (const std::string type : {"application/json", "text/plain"}) {
-    const auto filter = filters->begin({1, 0, "api.example", 443, true});
-    egress::BodyUse use = egress::BodyUse::Ignore;
-    auto head = request(type);
-    check(filter->request_head(head, use));
-    auto answer = response(type);
-    check(filter->response_head(answer, use));
-    for (size_t done = 0; done < bytes / 2; done += piece.size()) {
-      Bytes sent;
-      check(filter->request_body(as_bytes(piece), false, sent));
-      for (size_t at = 0; at < sent.size(); at += egress::ExchangeFilter::kMaxPiece) {
-        Bytes got;
-        check(filter->response_body(
-            ByteView(sent).subspan(at,
-                                   std::min(sent.size() - at, egress::ExchangeFilter::kMaxPiece)),
-            false, got));
-      }
-      most = std::max(most, resident());
-    }
-  }
+  std::string piece = R"({"role":"user","content":"jane.doe@example.com, +1 415-555-2671, )"
+                      R"(4111 1111 1111 1111; )";
+  while (piece.size() < 1000) piece += "lorem ipsum ";
+  piece += "\"},\n";
+  const std::string message = piece;
+  while (piece.size() + message.size() <= egress::ExchangeFilter::kMaxPiece) piece += message;
+  egress::Filters filters(protection.sources(), {1, 0, kHost, 443, true});
+  auto head = request("application/json", protection.placeholder());
+  check(filters.request_head(head));
+  auto answer = response("application/json", head.headers[2].value);
+  bool answering = false;
+  const auto pass = [&](std::string_view text, bool last) {
+    Bytes sent;
+    check(filters.request_body(as_bytes(text), last, sent));
+    if (!std::exchange(answering, true)) check(filters.response_head(answer));
+    Bytes got;
+    check(filters.response_body(sent, last, got));
+    most = std::max(most, resident());
+    return got.size();
+  };
+  size_t came = pass(R"({"model":"m-1","messages":[)", false);
+  for (size_t done = 0; done < bytes; done += piece.size()) came += pass(piece, false);
+  came += pass(R"({}]})", true);
+  filters.end(true);
+  if (came < bytes) std::exit(1);
   return most - before;
 }
 
@@ -178,8 +190,15 @@ int main(int argc, char** argv) {
   const auto times = [scale](double count) {
     return static_cast<size_t>(std::max(100.0, count * scale));
   };
-  std::printf("{\"protect.added_latency\": %.3f, \"protect.sse_delay\": %.4f, ",
-              added_latency(times(20000)), sse_delay(times(20000)));
-  std::printf("\"protect.memory\": %.2f}\n", memory(times(static_cast<double>(1 << 30))));
+  std::string directory = "/tmp/mvm-bench-XXXXXX";
+  if (::mkdtemp(directory.data()) == nullptr) return 1;
+  {
+    const bench::Protection protection(kHost, directory);
+    std::fprintf(stderr, "filters of an exchange: %.2f us\n", exchange(protection, times(20000)));
+    std::printf("{\"protect.sse_delay\": %.4f, ", sse_delay(protection, times(20000)));
+    std::printf("\"protect.memory\": %.2f}\n",
+                memory(protection, times(static_cast<double>(1 << 30))));
+  }
+  std::filesystem::remove_all(directory);
   return 0;
 }
