@@ -76,8 +76,10 @@ Found match_form(const Window& window, size_t start, const KeyForm& form) {
   if (end == 0) return std::nullopt;
   const std::string_view body = window.text(from, end);
   if (form.check == KeyCheck::GithubCrc && !github_crc(body)) return std::nullopt;
-  // All of one case and no digit: words with dashes, not a key.
-  if (std::ranges::none_of(body, [](char c) { return is(c, kDigit); }) && body.size() < 60)
+  // No digit: words, not a key. In capitals alone nobody writes words so long, and of AWS' keys one
+  // in 28 has none.
+  if (form.alphabet != Alphabet::Upper && body.size() < 60 &&
+      std::ranges::none_of(body, [](char c) { return is(c, kDigit); }))
     return std::nullopt;
   return Hit{start, end, PiiClass::ApiKey, form.provider};
 }

@@ -171,6 +171,7 @@ std::vector<Sample> formed() {
   };
   for (const char* kind : {"AKIA", "ASIA", "ABIA", "ACCA"})
     out.push_back({"aws", kind + upper(16)});
+  out.push_back({"aws", "AKIA" + made_up("FAKESAMPLEKEYMADEUP", 16)});  // without a digit
   for (const char* kind : {"dop", "doo", "dor"})
     out.push_back({"digitalocean", kind + ("_v1_" + hex(64))});
   for (const char* kind : {"dckr_pat_", "dckr_oat_"}) out.push_back({"docker", kind + mixed(27)});
