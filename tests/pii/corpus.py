@@ -77,12 +77,14 @@ def prose(source, document, language):
             document.text(") ")
         elif choice < 0.7:
             document.text(source.decoy() + ", ")
+        elif choice < 0.8:
+            document.text(source.person(language) + ". ")
     document.text("\n")
 
 
 def chat(source, document, language):
     for _ in range(source.random.randrange(2, 7)):
-        document.text(source.pick(["user", "assistant", source.pick(values.NAMES)]) + "> " + source.pick(PROSE[language]) + " ")
+        document.text(source.pick(["user", "assistant", source.people[language].name()]) + "> " + source.pick(PROSE[language]) + " ")
         if source.random.random() < 0.4:
             write_value(document, source, language)
         elif source.random.random() < 0.5:

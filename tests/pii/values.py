@@ -1,7 +1,7 @@
 """Values of every class and things that look like them, drawn from a seeded generator.
 
-Check digits come from python3-stdnum, phone numbers from python3-phonenumbers (Debian packages): nothing here knows how the
-detectors work. A value is (class, text, label key): where the key is not None the text is only what it is beside such a label. A class may
+Check digits come from python3-stdnum (but those of VINs and wallets, which it has not), phone numbers from python3-phonenumbers,
+people and where they live from python3-fake-factory (Debian packages): nothing here knows how the detectors work. A value is (class, text, label key): where the key is not None the text is only what it is beside such a label. A class may
 be followed by a "/" and which of its forms this is, for the measure of each.
 """
 import base64
@@ -14,6 +14,7 @@ import string
 import uuid
 import zlib
 
+import faker
 import phonenumbers
 from phonenumbers import PhoneNumberFormat as Format
 
@@ -21,13 +22,25 @@ WORDS = "amber birch cedar delta ember fjord grove haven indigo juniper kestrel 
 NAMES = "anna ben carla david emma felix greta hugo ines jonas klara luca maria nico olga paul rosa tom uwe vera".split()
 SURNAMES = "smith jones mueller rossi garcia dupont silva jansen kowalski tanaka novak olsen costa weber moreau".split()
 TOPS = "com org net de fr es it co.uk nl jp io pl com.br ch eu".split()
+LOCALES = {"en": "en_US", "de": "de_DE", "fr": "fr_FR", "es": "es_ES", "it": "it_IT", "pt": "pt_PT", "nl": "nl_NL", "ja": "ja_JP"}
 PHONES = "US CA GB FR DE ES IT NL BE CH AT SE NO DK PL PT IE AU NZ JP KR CN IN BR MX RU ZA TR IL SG".split()
 BASE62 = string.digits + string.ascii_uppercase + string.ascii_lowercase
 
 
 class Source:
     def __init__(self, seed):
-        self.random = random.Random(seed)
+        self.random, self.decks = random.Random(seed), {}
+        self.people = {language: faker.Faker(locale) for language, locale in LOCALES.items()}
+        for people in self.people.values():
+            people.seed_instance(seed)
+
+    def deal(self, name, items):
+        """As pick(), but all of them before one comes again."""
+        deck = self.decks.setdefault(name, [])
+        if not deck:
+            deck.extend(items)
+            self.random.shuffle(deck)
+        return deck.pop()
 
     def pick(self, items):
         return self.random.choice(items)
@@ -69,8 +82,7 @@ class Source:
                 j += 1
             body += self.chars({"n": string.digits, "a": string.ascii_uppercase, "c": string.digits + string.ascii_uppercase}[kind], int(shape[i:j]))
             i = j
-        number = "".join(str(int(c, 36)) for c in body + country + "00")
-        text = country + f"{98 - int(number) % 97:02d}" + body
+        text = country + module("iban").calc_check_digits(country + "00" + body) + body
         if self.random.random() < 0.5:
             text = " ".join(text[i:i + 4] for i in range(0, len(text), 4))
         return "iban", text, None
@@ -135,7 +147,7 @@ class Source:
             "au.tfn": (lambda: self.pick("123456789") + d(8), lambda t: f"{t[:3]} {t[3:6]} {t[6:]}", "tfn"),
             "mx.curp": (None, lambda t: t, None),
         }
-        name = self.pick(self.NATIONAL)
+        name = self.deal("national", self.NATIONAL)
         draw, shaped, label = draws[name]
         if name == "it.codicefiscale":
             base = self.chars("BCDFGLMNPRSTVZ", 6) + short[:2] + self.pick("ABCDEHLMPRST") + f"{date.day:02d}" + "H501"
@@ -176,11 +188,13 @@ class Source:
 
     # ---- the others ----
     def email(self):
+        if self.random.random() < 0.4:
+            return "email", self.people[self.pick(sorted(LOCALES))].email(), None
         local = self.pick([f"{self.pick(NAMES)}.{self.pick(SURNAMES)}", self.pick(NAMES) + self.digits(2), f"{self.pick(NAMES)}+{self.pick(WORDS)}", f"{self.pick(NAMES)[0]}_{self.pick(SURNAMES)}"])
         return "email", f"{local}@{self.pick(['', 'mail.'])}{self.pick(WORDS)}.{self.pick(TOPS)}", None
 
     def phone(self):
-        region = self.pick(PHONES)
+        region, national = self.deal("phone", [(region, national) for region in PHONES for national in (False, True)])
         kind = self.pick([0, 1])  # fixed line, mobile
         example = phonenumbers.example_number_for_type(region, kind)
         text = str(example.national_number)
@@ -192,9 +206,8 @@ class Source:
                 break
             number = None
         number = number or example
-        form = self.random.random()
-        if form < 0.5:
-            return f"phone/{region}", phonenumbers.format_number(number, Format.E164 if form < 0.25 else Format.INTERNATIONAL), None
+        if not national:
+            return f"phone/{region}", phonenumbers.format_number(number, self.pick([Format.E164, Format.INTERNATIONAL])), None
         return f"phone/{region} national", phonenumbers.format_number(number, Format.NATIONAL), "phone"
 
     def ipv4(self):
@@ -261,6 +274,10 @@ class Source:
         return "high_entropy", self.pick([lambda: self.chars(BASE62, 24) + "7aQ", lambda: self.chars("0123456789abcdef", 40), lambda: self.chars(BASE62, 38) + "x9"])(), "secret"
 
     # ---- what is none of these ----
+    def person(self, language):
+        people = self.people[language]
+        return people.name() + ", " + people.address().replace("\n", ", ")
+
     def decoy(self):
         d = self.digits
         wrong_card = self.until(lambda: "4" + d(15), lambda t: not module("luhn").is_valid(t))
