@@ -26,13 +26,18 @@ bool object_identifier(const unsigned (&octets)[4]) {
 }
 
 // Whether what stands around such a one says that it is an address: a port or prefix behind it, the
-// form of a URL, a value or a field before it, or of a server's log.
+// form of a URL or of a server's log, a mark of a value before it, or that it is a field by itself.
 bool written_as_address(const Window& window, size_t start, size_t end) {
+  using namespace std::string_view_literals;
+  const char before = window.before(start);
   const char after = window.at(end);
   if ((after == ':' || after == '/') && is(window.at(end + 1), kDigit)) return true;
   if (window.starts_with(end, " - ") || window.behind(start, 3) == "://") return true;
-  constexpr std::string_view kBefore = "\"'=@,;|";
-  return kBefore.find(window.before(start)) != std::string_view::npos;
+  if ("\"'=@,;|>"sv.find(before) != std::string_view::npos) return true;
+  // In a body, a member's value stands behind its name.
+  const bool first =
+      "\0\n\t"sv.find(before) != std::string_view::npos || window.behind(start, 2) == ": ";
+  return first && "\0\r\n\t,;|"sv.find(after) != std::string_view::npos;
 }
 
 }

@@ -81,6 +81,18 @@ TEST(TextBody, IsRewrittenAcrossPieces) {
   EXPECT_EQ(rewrite("text/plain", ""), "");
 }
 
+// An address of small numbers is one where it is all of a value, in every form; in a sentence words
+// have to say so.
+TEST(Bodies, AValueThatIsAnAddressAlone) {
+  EXPECT_EQ(rewrite("application/json", R"({"x":"8.8.8.8","y":["1.1.1.1","9.9.9.9"]})"),
+            R"({"x":"<ipv4>","y":["<ipv4>","<ipv4>"]})");
+  EXPECT_EQ(rewrite("application/json", R"({"x":"see 4.2.2.1 there","y":"ask server 4.2.2.1"})"),
+            R"({"x":"see 4.2.2.1 there","y":"ask server <ipv4>"})");
+  EXPECT_EQ(rewrite("application/x-www-form-urlencoded", "x=8.8.8.8"), "x=%3Cipv4%3E");
+  EXPECT_EQ(rewrite("application/xml", "<r><x>8.8.8.8</x></r>"), "<r><x>&lt;ipv4&gt;</x></r>");
+  EXPECT_EQ(rewrite("text/plain", "8.8.8.8"), "<ipv4>");
+}
+
 TEST(FieldsBody, IsDecodedAndKeepsWhatItDoesNotReplace) {
   const std::string type = "application/x-www-form-urlencoded";
   EXPECT_EQ(rewrite(type, "to=a%40b.org&x=%7e+%zz&y"), "to=%3Cemail%3E&x=%7e+%zz&y");
