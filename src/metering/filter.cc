@@ -212,17 +212,22 @@ FilterVerdict MeterFilter::response_head(http::ResponseHead& head, BodyUse& body
 
 FilterVerdict MeterFilter::response_body(ByteView in, bool last, Bytes& out) {
   std::string text;
+  // Piece by piece, so that little data that becomes much is never there at once.
+  const auto give = [&] {
+    if (encoder_ && !text.empty())
+      encoder_->write(as_bytes(text), true, out);  // an event does not wait for the next
+    else
+      append(out, text);
+    text.clear();
+  };
   response_copy_.feed(in, [&](std::string_view plain) {
     response_->feed(plain);
-    if (hider_) hider_->feed(plain, text);
+    if (!hider_) return;
+    hider_->feed(plain, text);
+    give();
   });
   response_done_ = response_done_ || last;
   if (!hider_) return {};
-  if (last) hider_->finish(text);
-  if (!encoder_) {
-    append(out, text);
-    return {};
-  }
   if (response_copy_.broken() || (last && !response_copy_.whole())) {
     FilterRefusal refusal;
     refusal.reason = policy::Reason::Unreadable;
@@ -232,9 +237,10 @@ FilterVerdict MeterFilter::response_body(ByteView in, bool last, Bytes& out) {
     refusal.answer.message = "the answer's content coding is damaged or ends too early";
     return refusal;
   }
-  // An event does not wait for the next.
-  if (!text.empty()) encoder_->write(as_bytes(text), true, out);
-  if (last) encoder_->finish(out);
+  if (!last) return {};
+  hider_->finish(text);
+  give();
+  if (encoder_) encoder_->finish(out);
   return {};
 }
 

@@ -170,8 +170,9 @@ Found match_secret_value(const Window& window, const Token& token) {
     return std::nullopt;
   if (entropy(text) < (hex ? 3.0 : 3.5)) return std::nullopt;
   // "exports.X509KeyExtension = X509KeyExtension"
-  if (window.behind(start, text.size() + 4).find(text) != std::string_view::npos)
-    return std::nullopt;
+  constexpr std::string_view kSet = " = ";
+  const std::string_view set = window.behind(start, text.size() + kSet.size());
+  if (set.starts_with(text) && set.ends_with(kSet)) return std::nullopt;
   // The value of something: quoted, or behind '=' or ':', so that words next to a sentence's "key"
   // are not values.
   const uint32_t says = context_before(window, start);

@@ -203,6 +203,8 @@ TEST(Secrets, OfKnownForms) {
           {"postgres://user:s3cretPass@db.example.com/x", {"high_entropy:s3cretPass"}},
           {"PublicKey[\"PKIX_RSA_PSS_2048_SHA256\"] = 16, key = \"PKIX_RSA_PKCS1V15_2048_SHA256\"",
            {}},
+          {"password=kJ8sd7Hq2LmN0pQr5T token=kJ8sd7Hq2LmN0pQr5T",
+           {"high_entropy:kJ8sd7Hq2LmN0pQr5T", "high_entropy:kJ8sd7Hq2LmN0pQr5T"}},
           {"exports.X509SubjectKeyIDExtension = X509SubjectKeyIDExtension;", {}},
           {"key: \"MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE1Olb3zMAFFxXKHiIkQO5cJ3Yhl5i6UPp\"", {}},
           {"xAKIAIOSFODNN7EXAMPLE AKIAIOSFODNN7EXAMPL sk_live_xxxxxxxxxxxxxxxxxxxxxxxx", {}},
