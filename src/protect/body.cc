@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "mvm/protect/json.h"
 
@@ -120,14 +121,6 @@ BodyForm body_form(const MediaType& type) {
   return is_textual(name) || name.empty() ? BodyForm::Text : BodyForm::Opaque;
 }
 
-BodyForm guessed_form(std::string_view first_bytes) {
-  if (first_bytes.starts_with("\xef\xbb\xbf")) first_bytes.remove_prefix(3);
-  const size_t at = first_bytes.find_first_not_of(" \t\r\n");
-  if (at == first_bytes.npos) return BodyForm::Text;
-  const char c = first_bytes[at];
-  return c == '{' || c == '[' ? BodyForm::Json : BodyForm::Text;
-}
-
 static std::unique_ptr<BodyRewriter> rewriter_of(BodyForm form, const BodyRules& rules) {
   switch (form) {
     case BodyForm::Json:
@@ -145,6 +138,46 @@ static std::unique_ptr<BodyRewriter> rewriter_of(BodyForm form, const BodyRules&
   return nullptr;
 }
 
+namespace {
+
+// Of no type: the first letter tells whether it is JSON, however it is cut. What may stand before
+// that, a byte order mark and white space, passes.
+class GuessingRewriter final : public BodyRewriter {
+ public:
+  explicit GuessingRewriter(const BodyRules& rules) : rules_(rules) {}
+
+  bool feed(std::string_view bytes, std::string& out) override {
+    if (inner_) return inner_->feed(bytes, out);
+    constexpr std::string_view kMark = "\xef\xbb\xbf";
+    first_ += bytes;
+    size_t at = 0;
+    if (!begun_) {
+      if (first_.size() < kMark.size() && kMark.starts_with(first_)) return true;
+      at = first_.starts_with(kMark) ? kMark.size() : 0;
+      begun_ = true;
+    }
+    at = std::min(first_.find_first_not_of(" \t\r\n", at), first_.size());
+    out.append(first_, 0, at);
+    first_.erase(0, at);
+    if (first_.empty()) return true;
+    const char c = first_.front();
+    inner_ = rewriter_of(c == '{' || c == '[' ? BodyForm::Json : BodyForm::Text, rules_);
+    return inner_->feed(std::exchange(first_, {}), out);
+  }
+  bool finish(std::string& out) override {
+    out += first_;
+    return !inner_ || inner_->finish(out);
+  }
+
+ private:
+  BodyRules rules_;
+  std::unique_ptr<BodyRewriter> inner_;
+  std::string first_;
+  bool begun_ = false;
+};
+
+}
+
 std::unique_ptr<BodyRewriter> body_rewriter(const MediaType& type, const BodyRules& rules,
                                             unsigned depth) {
   const BodyForm form = body_form(type);
@@ -156,10 +189,9 @@ std::unique_ptr<BodyRewriter> body_rewriter(const MediaType& type, const BodyRul
       return nullptr;
     return multipart_rewriter(type.boundary, rules, depth + 1);
   }
-  return unicode_rewriter(type.charset,
-                          [form, rules, guess = type.type.empty()](std::string_view first_bytes) {
-                            return rewriter_of(guess ? guessed_form(first_bytes) : form, rules);
-                          });
+  if (type.type.empty())
+    return unicode_rewriter(type.charset, std::make_unique<GuessingRewriter>(rules));
+  return unicode_rewriter(type.charset, rewriter_of(form, rules));
 }
 
 std::unique_ptr<BodyRewriter> body_rewriter(const MediaType& type, const BodyRules& rules) {

@@ -191,13 +191,10 @@ class MultipartRewriter final : public BodyRewriter {
     given_ = kLineEnd.size();
     inner_ = nullptr;
     if (plain)
-      inner_ =
-          body_form(type) == BodyForm::Text
-              ? unicode_rewriter(type.charset,
-                                 [this, label](std::string_view) {
-                                   return text_rewriter(rules_.detectors, rules_.replace, label);
-                                 })
-              : body_rewriter(type, rules_, depth_);
+      inner_ = body_form(type) == BodyForm::Text
+                   ? unicode_rewriter(type.charset,
+                                      text_rewriter(rules_.detectors, rules_.replace, label))
+                   : body_rewriter(type, rules_, depth_);
     if (!inner_ && (!rules_.pass_opaque || !rules_.pass_opaque())) return Step::Bad;
     where_ = Where::Part;
     return Step::Again;

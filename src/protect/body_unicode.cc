@@ -1,6 +1,8 @@
 // UTF-16 on the outside, UTF-8 within (RFC 2781). Everything else passes to the inner rewriter as
 // it is; what it is, the first bytes tell.
 
+#include <utility>
+
 #include "bodies.h"
 #include "unicode.h"
 
@@ -24,20 +26,16 @@ Units units_of(const std::string& charset, std::string_view first) {
 
 class UnicodeRewriter final : public BodyRewriter {
  public:
-  UnicodeRewriter(std::string charset, MakeInner make)
-      : charset_(std::move(charset)), make_(std::move(make)) {}
+  UnicodeRewriter(std::string charset, std::unique_ptr<BodyRewriter> inner)
+      : charset_(std::move(charset)), inner_(std::move(inner)) {}
 
   bool feed(std::string_view bytes, std::string& out) override {
-    if (!inner_) {
-      first_ += bytes;
-      // White space tells nothing, and a document may begin with a lot of it.
-      if (first_.size() < kFirstBytes) return true;
-      return begin(out);
-    }
-    return pass(bytes, out);
+    if (begun_) return pass(bytes, out);
+    first_ += bytes;
+    return first_.size() < kFirstBytes || begin(out);
   }
   bool finish(std::string& out) override {
-    if (!inner_ && !begin(out)) return false;
+    if (!begun_ && !begin(out)) return false;
     if (!odd_.empty() || high_ != 0) return false;
     if (units_ == Units::Bytes) return inner_->finish(out);
     std::string made;
@@ -46,16 +44,9 @@ class UnicodeRewriter final : public BodyRewriter {
 
  private:
   bool begin(std::string& out) {
+    begun_ = true;
     units_ = units_of(charset_, first_);
-    const std::string first = std::move(first_);
-    if (units_ == Units::Bytes) {
-      inner_ = make_(first);
-      return inner_->feed(first, out);
-    }
-    std::string text;
-    if (!decode(first, text)) return false;
-    inner_ = make_(text);
-    return through(text, out);
+    return pass(std::exchange(first_, {}), out);
   }
 
   bool pass(std::string_view bytes, std::string& out) {
@@ -132,8 +123,8 @@ class UnicodeRewriter final : public BodyRewriter {
   }
 
   std::string charset_;
-  MakeInner make_;
   std::unique_ptr<BodyRewriter> inner_;
+  bool begun_ = false;  // its units are known
   Units units_ = Units::Bytes;
   std::string first_;
   std::string odd_;    // half a unit
@@ -143,8 +134,9 @@ class UnicodeRewriter final : public BodyRewriter {
 
 }
 
-std::unique_ptr<BodyRewriter> unicode_rewriter(const std::string& charset, MakeInner make) {
-  return std::make_unique<UnicodeRewriter>(charset, std::move(make));
+std::unique_ptr<BodyRewriter> unicode_rewriter(const std::string& charset,
+                                               std::unique_ptr<BodyRewriter> inner) {
+  return std::make_unique<UnicodeRewriter>(charset, std::move(inner));
 }
 
 }

@@ -37,8 +37,6 @@ std::optional<MediaType> parse_media_type(std::string_view text);
 enum class BodyForm : uint8_t { Json, Fields, Multipart, Xml, Text, Opaque };
 // Opaque: bytes in which text cannot be told, such as images; or a charset that is not known.
 BodyForm body_form(const MediaType& type);
-// The same for what says nothing of itself.
-BodyForm guessed_form(std::string_view first_bytes);
 
 struct BodyRules {
   Detectors detectors;

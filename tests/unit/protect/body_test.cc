@@ -79,6 +79,13 @@ TEST(TextBody, IsRewrittenAcrossPieces) {
   EXPECT_EQ(rewrite("", "to a@b.org"), "to <email>");
   EXPECT_EQ(rewrite("", " {\"to\":\"a\\u0040b.org\"}"), " {\"to\":\"<email>\"}");
   EXPECT_EQ(rewrite("text/plain", ""), "");
+  // However much stands before the first letter, and however it is cut.
+  const std::string blank(100, ' ');
+  EXPECT_EQ(rewrite("", blank + "{\"to\":\"a\\u0040b.org\"}"), blank + "{\"to\":\"<email>\"}");
+  EXPECT_EQ(rewrite("", "\xef\xbb\xbf \n[\"a\\u0040b.org\"]"), "\xef\xbb\xbf \n[\"<email>\"]");
+  EXPECT_EQ(rewrite("", "\xef\xbb\xbf to a@b.org"), "\xef\xbb\xbf to <email>");
+  for (const char* begin : {"", " ", "\xef", "\xef\xbb", "\xef\xbb\xbf", "\xef\xbb\xbf "})
+    EXPECT_EQ(rewrite("", begin), begin);
 }
 
 // An address of small numbers is one where it is all of a value, in every form; in a sentence words
