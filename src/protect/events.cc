@@ -81,7 +81,7 @@ std::vector<EventRestorer::Text> EventRestorer::texts_of(const std::string& raw)
     }
     if (lines != 1) begin = 0, end = raw.size();
     if (lines != 1) {
-      if (!raw.empty()) texts.push_back({0, raw.size(), {}, {}});
+      if (!raw.empty()) texts.push_back({0, raw.size(), {}, {}, JsonNest::document()});
       return texts;
     }
     if (begin < end && raw[begin] == ' ') ++begin;
@@ -90,9 +90,9 @@ std::vector<EventRestorer::Text> EventRestorer::texts_of(const std::string& raw)
   const std::string_view document = std::string_view(raw).substr(begin, end - begin);
   if (const auto found = json_texts(document)) {
     for (const JsonText& text : *found)
-      texts.push_back({begin + text.offset, text.length, text.key, {}});
+      texts.push_back({begin + text.offset, text.length, text.key, {}, JsonNest::inside_string()});
   } else if (end > begin) {
-    texts.push_back({begin, end - begin, {}, {}});
+    texts.push_back({begin, end - begin, {}, {}, JsonNest::document()});
   }
   return texts;
 }
@@ -117,9 +117,31 @@ bool EventRestorer::take(std::string raw, Vault::Time now, std::string& out) {
   return true;
 }
 
+// Where in JSON the text stands: in what the one before it with its key has begun, if it goes on
+// with that, else by itself.
+void EventRestorer::nest(Text& text, std::string_view raw) {
+  if (text.key.empty()) return;
+  const auto before = nests_.find(text.key);
+  JsonNest after = before == nests_.end() ? text.nest : before->second;
+  after.feed(raw);
+  if (before != nests_.end() && after.is_json()) {
+    text.nest = before->second;
+  } else {
+    after = text.nest;
+    after.feed(raw);
+  }
+  if (!after.goes_on()) {
+    if (before != nests_.end()) nests_.erase(before);
+    return;
+  }
+  if (before == nests_.end() && nests_.size() == kMaxNests) nests_.erase(nests_.begin());
+  nests_.insert_or_assign(text.key, after);
+}
+
 bool EventRestorer::take_text(Event& event, uint64_t number, size_t index, Vault::Time now) {
   Text& text = event.texts[index];
   const auto raw = std::string_view(event.raw).substr(text.offset, text.length);
+  nest(text, raw);
   const auto open = chains_.find(text.key);
   if (open == chains_.end() || raw.empty() ||
       open->second.pieces.back().event == number)  // a name that is there twice
@@ -147,7 +169,7 @@ bool EventRestorer::take_text(Event& event, uint64_t number, size_t index, Vault
 // behind it in the chain goes with it.
 bool EventRestorer::restore(const Chain& chain, const std::string& token, Vault::Time now) {
   std::string value;
-  restorer_.reset();
+  restorer_.reset(chain.nest);
   if (!restorer_.feed(token, now, value) || !restorer_.finish(now, value)) return false;
   if (chain.token.size() > token.size()) value += chain.token.substr(token.size());
   for (const Piece& piece : chain.pieces) {
@@ -173,14 +195,19 @@ static bool is_written_bit_by_bit(std::string_view key) {
 bool EventRestorer::begin_text(Event& event, uint64_t number, size_t index, std::string_view rest,
                                Vault::Time now) {
   Text& text = event.texts[index];
-  restorer_.reset();
+  const auto raw = std::string_view(event.raw).substr(text.offset, text.length);
+  JsonNest place = text.nest;
+  place.feed(raw.substr(0, raw.size() - rest.size()));
+  restorer_.reset(place);
   if (!restorer_.feed(rest, now, text.made)) return false;
   const std::string_view tail = rest.substr(rest.size() - restorer_.held());
   const bool waits = restorer_.is_beginning(tail) ||
                      (restorer_.whole_token(tail) > 0 && is_written_bit_by_bit(text.key));
   if (!waits || chains_.contains(text.key)) return restorer_.finish(now, text.made);
   text.made += tail;
-  chains_.emplace(text.key, Chain{std::string(tail), {{number, index, tail.size()}}});
+  place = text.nest;
+  place.feed(raw.substr(0, raw.size() - tail.size()));
+  chains_.emplace(text.key, Chain{std::string(tail), place, {{number, index, tail.size()}}});
   ++event.open;
   return true;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "mvm/protect/json_nest.h"
 #include "mvm/protect/restore.h"
 
 #include "letters.h"
@@ -59,12 +60,26 @@ std::optional<std::string> json_decoded(std::string_view raw) {
   return out;
 }
 
+// The value of a string.
+std::optional<std::string> JsonRewriter::rewritten(std::string_view text) {
+  JsonNest nest = JsonNest::text();
+  nest.feed(text);
+  if (nested_ < kMaxNested && nest.is_whole()) {
+    JsonRewriter inner(scanner_, replace_, name_, nested_ + 1);
+    std::string out;
+    if (inner.feed(text, out) && inner.finish(out))
+      return out == text ? std::nullopt : std::optional(std::move(out));
+    // Half a character, or a number that is too long: it is looked at once more, as text.
+  }
+  return scanner_->rewritten(name_, text, replace_);
+}
+
 // What waits is a value.
 bool JsonRewriter::flush_value(std::string& out) {
   const bool string = where_ == Where::Behind;
   const auto text = string ? json_decoded(pending_) : std::optional(pending_);
   if (!text) return false;
-  const auto changed = scanner_.rewritten(name_, *text, replace_);
+  const auto changed = string ? rewritten(*text) : scanner_->rewritten(name_, *text, replace_);
   if (!changed) {
     out += string ? '"' + pending_ + '"' : pending_;
   } else if (!string && std::ranges::all_of(*changed, in_number)) {
@@ -85,7 +100,7 @@ bool JsonRewriter::flush_name(std::string& out) {
   const auto name = json_decoded(pending_);
   if (!name) return false;
   name_ = name->substr(0, kMaxLabel);
-  const auto changed = scanner_.rewritten({}, *name, replace_);
+  const auto changed = scanner_->rewritten({}, *name, replace_);
   out += '"' + (changed ? escaped(*changed, Escaping::JsonString) : pending_) + '"' + white_;
   pending_.clear();
   white_.clear();

@@ -7,6 +7,8 @@
 #include "mvm/protect/restore.h"
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
 
 #include <string.h>  // explicit_bzero
 
@@ -27,6 +29,34 @@ bool continues(char c, char next) {
   return in_word(c) || ((c == '.' || c == '-' || c == '@') && in_word(next));
 }
 
+// Whether a word goes on behind `before`: what ends there may be an escape of something else, as in
+// "\nname" or "%20name".
+bool joins(std::string_view before) {
+  if (before.empty() || !in_word(before.back())) return false;
+  const auto number_at_end = [&](size_t digits) -> std::optional<uint32_t> {
+    uint32_t value = 0;
+    const auto [end, error] = std::from_chars(before.data() + before.size() - digits,
+                                              before.data() + before.size(), value, 16);
+    if (error != std::errc() || end != before.data() + before.size()) return std::nullopt;
+    return value;
+  };
+  const auto is_letter = [](uint32_t code) {
+    return code >= 0x80 || in_word(static_cast<char>(code));
+  };
+  const size_t size = before.size();
+  if (size >= 2 && before[size - 2] == '\\')
+    return std::string_view("nrtbf").find(before.back()) == std::string_view::npos;
+  if (size >= 3 && before[size - 3] == '%')
+    if (const auto code = number_at_end(2)) return is_letter(*code);
+  if (size >= 6 && before.substr(size - 6, 2) == "\\u")
+    if (const auto code = number_at_end(4)) return is_letter(*code);
+  return true;
+}
+
+JsonNest nest_of(Escaping escaping) {
+  return escaping == Escaping::JsonString ? JsonNest::document() : JsonNest::text();
+}
+
 bool begins_mark(std::string_view text) {
   const size_t length = std::min(text.size(), kTokenMark.size());
   for (size_t i = 0; i < length; ++i)
@@ -37,7 +67,7 @@ bool begins_mark(std::string_view text) {
 }
 
 Restorer::Restorer(Vault& vault, Escaping escaping, OnMismatch on_mismatch)
-    : vault_(vault), escaping_(escaping), on_mismatch_(on_mismatch) {}
+    : vault_(vault), escaping_(escaping), on_mismatch_(on_mismatch), nest_(nest_of(escaping)) {}
 
 void Restorer::index() {
   if (generation_ == vault_.generation()) return;
@@ -98,10 +128,30 @@ bool Restorer::mismatched(Mismatch kind, std::string_view text, std::string& out
   return !refused_;
 }
 
-void Restorer::reset() {
+void Restorer::reset() { reset(nest_of(escaping_)); }
+
+void Restorer::reset(const JsonNest& nest) {
   held_.clear();
-  before_ = '\0';
+  passed_ = 0;
+  nested_ = 0;
+  nest_ = nest;
   index();
+}
+
+// `value` as it has to be written at a place of `text`, which is behind those of all calls before.
+std::string Restorer::written(std::string_view value, std::string_view text, size_t at) {
+  if (escaping_ == Escaping::Url || escaping_ == Escaping::Html) return escaped(value, escaping_);
+  nest_.feed(text.substr(nested_, at - nested_));
+  nested_ = at;
+  // What is said to be JSON, and is none, is read as if it were.
+  const size_t least = escaping_ == Escaping::JsonString ? 1 : 0;
+  std::string out(value);
+  for (size_t depth = std::max(least, nest_.depth()); depth > 0; --depth) {
+    std::string once = escaped(out, Escaping::JsonString);
+    explicit_bzero(out.data(), out.size());
+    out = std::move(once);
+  }
+  return out;
 }
 
 bool Restorer::is_beginning(std::string_view text) const {
@@ -130,8 +180,8 @@ bool Restorer::finish(Vault::Time now, std::string& out) {
 bool Restorer::run(bool final, Vault::Time now, std::string& out) {
   index();
   const std::string_view text = held_;
-  size_t clean = 0;  // passed up to here
-  size_t at = 0;
+  size_t clean = passed_;  // passed up to here
+  size_t at = passed_;
   const auto pass = [&](size_t until) {
     out += text.substr(clean, until - clean);
     clean = until;
@@ -139,10 +189,10 @@ bool Restorer::run(bool final, Vault::Time now, std::string& out) {
   for (; at < text.size(); ++at) {
     const std::string_view rest = text.substr(at);
     if (rest.size() >= 2 && !starts_.test(two_bytes(rest))) continue;
-    const char before = at == 0 ? before_ : text[at - 1];
+    const bool joined = joins(text.substr(0, at));
     const bool marked = begins_mark(rest);
-    if (in_word(before) && !marked) continue;
-    const Token* token = in_word(before) ? nullptr : exact(rest);
+    if (joined && !marked) continue;
+    const Token* token = joined ? nullptr : exact(rest);
     if (token != nullptr) {
       const size_t end = token->text.size();
       if (!final && rest.size() < end + 2) break;
@@ -152,7 +202,7 @@ bool Restorer::run(bool final, Vault::Time now, std::string& out) {
         pass(at);
         const Vault::State state = vault_.state(*token->entry, now);
         if (state == Vault::State::Live) {
-          std::string value = escaped(token->entry->value.view(), escaping_);
+          std::string value = written(token->entry->value.view(), text, at);
           out += value;
           explicit_bzero(value.data(), value.size());
           vault_.restored(*token->entry);
@@ -167,7 +217,7 @@ bool Restorer::run(bool final, Vault::Time now, std::string& out) {
         continue;
       }
     }
-    if (!final && !in_word(before) && may_begin(rest)) break;
+    if (!final && !joined && may_begin(rest)) break;
     if (!marked) continue;
     // Something with the mark that is no token of this flow.
     if (!final && rest.size() < kTokenMark.size()) break;
@@ -181,8 +231,12 @@ bool Restorer::run(bool final, Vault::Time now, std::string& out) {
     at = clean - 1;
   }
   pass(std::min(at, text.size()));
-  if (clean > 0) before_ = text[clean - 1];
-  held_.erase(0, clean);
+  if (escaping_ == Escaping::Plain || escaping_ == Escaping::JsonString)
+    nest_.feed(text.substr(nested_, clean - nested_));
+  const size_t gone = clean - std::min(clean, kContext);
+  held_.erase(0, gone);
+  passed_ = clean - gone;
+  nested_ = passed_;
   return true;
 }
 

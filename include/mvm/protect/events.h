@@ -10,6 +10,9 @@
 // An event whose string ends with a true beginning of a token waits for the next one with that
 // string, and others behind it, at most kMaxBehind of them. If the token becomes whole its value
 // goes into the first of its pieces' strings; if not, the events are given as they came.
+//
+// A string may be a piece of JSON itself, as what a model calls a tool with is
+// ("partial_json":"{\"to\": \"mv"): where in that it ends is kept for the next one with its key.
 
 #include <deque>
 #include <map>
@@ -27,6 +30,7 @@ class EventRestorer {
   static constexpr size_t kMaxEvent = size_t{256} * 1024;  // a longer one is no event
   static constexpr size_t kMaxBehind = 64;
   static constexpr size_t kMaxWaiting = size_t{512} * 1024;  // bytes of all that wait
+  static constexpr size_t kMaxNests = 64;                    // strings that are pieces of JSON
 
   EventRestorer(Vault& vault, Kind kind, OnMismatch on_mismatch)
       : kind_(kind), restorer_(vault, Escaping::JsonString, on_mismatch) {}
@@ -44,6 +48,7 @@ class EventRestorer {
     size_t length = 0;
     std::string key;   // the same in the next event for what it continues
     std::string made;  // what stands there now
+    JsonNest nest;     // where it begins
   };
   struct Event {
     std::string raw;
@@ -57,6 +62,7 @@ class EventRestorer {
   };
   struct Chain {
     std::string token;  // so far
+    JsonNest nest;      // where it begins
     std::vector<Piece> pieces;
   };
 
@@ -65,6 +71,7 @@ class EventRestorer {
   bool take_text(Event& event, uint64_t number, size_t index, Vault::Time now);
   bool begin_text(Event& event, uint64_t number, size_t index, std::string_view rest,
                   Vault::Time now);
+  void nest(Text& text, std::string_view raw);
   std::vector<Text> texts_of(const std::string& raw) const;
   bool restore(const Chain& chain, const std::string& token, Vault::Time now);
   bool settle(std::map<std::string, Chain>::iterator open, Vault::Time now);
@@ -84,6 +91,7 @@ class EventRestorer {
   uint64_t first_ = 0;  // number of the first that waits
   size_t bytes_ = 0;    // of those
   std::map<std::string, Chain> chains_;
+  std::map<std::string, JsonNest> nests_;  // by key, where the string ended
   bool refused_ = false;
 };
 

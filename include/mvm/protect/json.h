@@ -2,8 +2,10 @@
 // Replaces what is found in the values of JSON documents, in a stream: escapes are decoded before
 // the detectors look and put back after. Structure passes as it is, and so does, byte for byte,
 // every value and name without findings. Documents may follow each other (NDJSON). A value's name
-// counts as the words before it.
+// counts as the words before it. A string that holds JSON itself, as what a model's tool is called
+// with, is looked into as such, kMaxNested deep; one that only begins like it is text.
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,9 +19,11 @@ class JsonRewriter final : public BodyRewriter {
  public:
   static constexpr size_t kMaxString = size_t{1} << 20;
   static constexpr size_t kMaxNumber = 512;
+  static constexpr unsigned kMaxNested = 3;
 
   JsonRewriter(Detectors detectors, Replace replace)
-      : scanner_(std::move(detectors)), replace_(std::move(replace)) {}
+      : scanner_(std::make_shared<ValueScanner>(std::move(detectors))),
+        replace_(std::move(replace)) {}
 
   // Appends to `out` what is decided; a string waits until it is whole and known to be no name.
   // False when a string or number is over its limit, or an escape is none: the document cannot be
@@ -29,13 +33,23 @@ class JsonRewriter final : public BodyRewriter {
   bool finish(std::string& out) override;
 
  private:
+  // For what a string called `name` holds.
+  JsonRewriter(std::shared_ptr<ValueScanner> scanner, Replace replace, std::string name,
+               unsigned nested)
+      : scanner_(std::move(scanner)),
+        replace_(std::move(replace)),
+        nested_(nested),
+        name_(std::move(name)) {}
+
+  std::optional<std::string> rewritten(std::string_view text);
   bool string_byte(char c);
   bool outside_byte(char c, std::string& out);
   bool flush_value(std::string& out);
   bool flush_name(std::string& out);
 
-  ValueScanner scanner_;
+  std::shared_ptr<ValueScanner> scanner_;
   Replace replace_;
+  unsigned nested_ = 0;
   std::string name_;     // of the value that comes, decoded
   std::string pending_;  // a string or number as it was written, without quotes
   std::string white_;    // white space behind a string that may be a name

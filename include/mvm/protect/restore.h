@@ -4,7 +4,8 @@
 // is. What was changed on its way stays as it is, or is redacted, or ends the response, as policy
 // says.
 //
-// Held back between two feeds: a true beginning of a token, and two bytes behind a whole one.
+// Held back between two feeds: a true beginning of a token, and two bytes behind a whole one. Kept
+// besides: a few bytes that have passed, since they may be an escape (kContext).
 
 #include <array>
 #include <bitset>
@@ -12,10 +13,13 @@
 #include <string_view>
 #include <vector>
 
+#include "mvm/protect/json_nest.h"
 #include "mvm/protect/vault.h"
 
 namespace mvm::protect {
 
+// Of the text around a token. In JSON, and in plain text that looks like it, a value is escaped as
+// often as it stands within strings of JSON within each other.
 enum class Escaping : uint8_t { Plain, JsonString, Url, Html };
 enum class OnMismatch : uint8_t { Keep, Redact, Deny };
 enum class Mismatch : uint8_t { CaseChanged, Truncated, Expired, Replayed, Unknown };
@@ -42,11 +46,12 @@ class Restorer {
   bool finish(Vault::Time now, std::string& out);
 
   const Counts& counts() const noexcept { return counts_; }
-  size_t held() const noexcept { return held_.size(); }
+  size_t held() const noexcept { return held_.size() - passed_; }
 
   // ---- for text that comes in pieces of its own (events.h)
-  // For other text; counts go on.
+  // For other text, which stands in JSON as `nest` says; counts go on.
   void reset();
+  void reset(const JsonNest& nest);
   // Whether all of `text` is a true beginning of a token, and not yet a whole one.
   bool is_beginning(std::string_view text) const;
   // The length of the token that `text` begins with and that ends there; 0: none does.
@@ -59,6 +64,7 @@ class Restorer {
   };
 
   void index();
+  std::string written(std::string_view value, std::string_view text, size_t at);
   bool run(bool final, Vault::Time now, std::string& out);
   const Token* exact(std::string_view rest) const;
   bool may_begin(std::string_view rest) const;
@@ -71,8 +77,11 @@ class Restorer {
   std::vector<Token> tokens_;  // sorted
   std::bitset<65536> starts_;  // of two bytes
   size_t generation_ = ~size_t{0};
-  std::string held_;
-  char before_ = '\0';
+  static constexpr size_t kContext = 6;  // the longest escape of one byte: \u000a
+  std::string held_;                     // the end of what has passed, and what has not
+  size_t passed_ = 0;                    // of it
+  JsonNest nest_;                        // at the place that `nested_` says
+  size_t nested_ = 0;
   bool refused_ = false;
   Counts counts_;
 };

@@ -82,6 +82,43 @@ TEST(Events, TokensInPiecesAreRestoredAtEveryCut) {
   }
 }
 
+// What a model calls a tool with is JSON, in pieces: "partial_json" (Anthropic), "arguments"
+// (OpenAI), "delta" (its Responses).
+TEST(Events, ValuesInPiecesOfJsonAreEscapedTwice) {
+  Tokens t;
+  const std::string once = R"(line \"one\"\nline two)";
+  const std::string twice = R"(line \\\"one\\\"\\nline two)";
+  const std::string call = R"({\"to\": \")" + t.key + R"(\", \"n\": [1]})";
+  const std::string made = R"({\"to\": \")" + twice + R"(\", \"n\": [1]})";
+  // Pieces of so many bytes; an escape is never cut.
+  const auto in_pieces = [](std::string_view text, size_t size) {
+    std::string out;
+    for (size_t at = 0; at < text.size();) {
+      size_t end = std::min(at + size, text.size());
+      if (text[end - 1] == '\\') ++end;
+      out += delta(text.substr(at, end - at));
+      at = end;
+    }
+    return out;
+  };
+  for (const size_t size : {1, 2, 5, 20, 40, 1000}) {
+    EXPECT_EQ(said(restored(t.vault, in_pieces(call, size))), made) << size;
+    // Another call behind it, and what is none.
+    EXPECT_EQ(said(restored(t.vault, in_pieces(call + call, size) + delta("to " + t.key))),
+              made + made + "to " + once);
+    EXPECT_EQ(said(restored(t.vault, in_pieces("I say: " + t.key, size))), "I say: " + once);
+  }
+  // One that ends in its middle, and the next one.
+  EXPECT_EQ(said(restored(t.vault, delta(R"({\"a\": \"b)") + delta(call))),
+            R"({\"a\": \"b)" + made);
+  // Several at a time.
+  EXPECT_EQ(said(restored(t.vault, delta(R"({\"to\": \")", 0) + delta("some words", 1) +
+                                       delta(t.key, 0) + delta(R"(\"})", 0))),
+            R"({\"to\": \")" + twice + R"(\"})");
+  EXPECT_EQ(restored(t.vault, "data: {\"functionCall\":{\"args\":{\"to\":\"" + t.key + "\"}}}\n\n"),
+            "data: {\"functionCall\":{\"args\":{\"to\":\"" + once + "\"}}}\n\n");
+}
+
 TEST(Events, TokensThatGoOnAsLongerWordsStay) {
   Tokens t;
   for (const std::string& token : {t.mail, t.card})

@@ -60,6 +60,26 @@ TEST(JsonRewriter, IsTheSameWhereverItIsCut) {
   for (size_t step = 1; step < text.size(); ++step) EXPECT_EQ(rewrite(text, step), whole) << step;
 }
 
+// As a model's tool is called, and answers.
+TEST(JsonRewriter, LooksIntoJsonInStrings) {
+  EXPECT_EQ(rewrite(R"({"arguments":"{\"to\":\"a@b.org\",\"text\":\"x\\nc@d.org\\n\"}"})"),
+            R"({"arguments":"{\"to\":\"<email>\",\"text\":\"x\\n<email>\\n\"}"})");
+  // Called by its name in there, and still a number.
+  EXPECT_EQ(rewrite(R"({"a":" [{\"phone\":\"4155552671\"}, 4111111111111111]"})"),
+            R"({"a":" [{\"phone\":\"<phone>\"}, 9999000011112222]"})");
+  EXPECT_EQ(rewrite(R"({"a":"[\"{\\\"b\\\":\\\"a@b.org\\\"}\"]"})"),
+            R"({"a":"[\"{\\\"b\\\":\\\"<email>\\\"}\"]"})");
+  // Without findings it stays byte for byte.
+  const std::string clean = R"({"a":"{\"b\":\"\\u0041\u0020\\/\"}"})";
+  EXPECT_EQ(rewrite(clean), clean);
+}
+
+TEST(JsonRewriter, WhatOnlyBeginsLikeJsonInAStringIsText) {
+  EXPECT_EQ(rewrite(R"(["{\"a\": a@b.org", "[1] a@b.org", "{\"x\":\"\\ud800\"} a@b.org"])"),
+            R"(["{\"a\": <email>", "[1] <email>", "{\"x\":\"\\ud800\"} <email>"])");
+  EXPECT_EQ(rewrite(R"(["{\"x\":\"\\ud800 a@b.org\"}"])"), R"(["{\"x\":\"\\ud800 <email>\"}"])");
+}
+
 TEST(JsonRewriter, RefusesWhatItCannotDecode) {
   for (const std::string_view text :
        {R"({"a":"\x41"})", R"({"a":"\u12"})", R"({"a":"\ud800"})", "\"open"})

@@ -148,6 +148,64 @@ TEST(Restorer, WritesValuesAsTheirSurroundingsAre) {
   EXPECT_EQ(restore(vault, "to=" + escaped(mail, Escaping::Url), Escaping::Url), "to=a%40b.org");
 }
 
+// The text of a model's answer is lines, and escapes are letters.
+TEST(Restorer, AnEscapeBeforeATokenIsNoPartOfItsWord) {
+  Vault vault({});
+  const std::string token = *vault.token(PiiClass::Email, "a@b.org", kNow);
+  const std::string card = *vault.token(PiiClass::Card, "4111111111111111", kNow);
+  for (const std::string before :
+       {"\\n", "\\t", "\\r", "\\u000a", "\\u0020", "\\\\n", "%20", "x%0A"})
+    for (const std::string& text : {"a" + before + token, before + token, before + card}) {
+      std::string expected = text;
+      const std::string& which = text.ends_with(card) ? card : token;
+      expected.replace(text.size() - which.size(), which.size(),
+                       text.ends_with(card) ? "4111111111111111" : "a@b.org");
+      EXPECT_EQ(restore(vault, text, Escaping::JsonString, OnMismatch::Deny), expected);
+      for (size_t cut = 0; cut <= text.size(); ++cut) {
+        Restorer restorer(vault, Escaping::JsonString, OnMismatch::Deny);
+        std::string out;
+        ASSERT_TRUE(restorer.feed(std::string_view(text).substr(0, cut), kNow, out));
+        ASSERT_TRUE(restorer.feed(std::string_view(text).substr(cut), kNow, out));
+        ASSERT_TRUE(restorer.finish(kNow, out));
+        EXPECT_EQ(out, expected) << cut;
+      }
+    }
+  for (const std::string before : {"n", "\\x", "\\u0041", "\\u00e4", "%41", "u0020"})
+    EXPECT_EQ(restore(vault, before + token, Escaping::JsonString), before + token);
+}
+
+TEST(Restorer, EscapesOnceMoreForEachStringOfJson) {
+  Vault vault({});
+  const std::string value = "a \"b\"\\\nc";
+  const std::string token = *vault.token(PiiClass::ApiKey, value, kNow);
+  const std::string once = R"(a \"b\"\\\nc)";
+  const std::string twice = R"(a \\\"b\\\"\\\\\\nc)";
+  const auto json = [&](const std::string& text) {
+    const std::string whole = restore(vault, text, Escaping::JsonString);
+    std::string out;
+    Restorer restorer(vault, Escaping::JsonString, OnMismatch::Keep);
+    for (const char c : text) restorer.feed({&c, 1}, kNow, out);
+    restorer.finish(kNow, out);
+    EXPECT_EQ(out, whole);
+    return whole;
+  };
+  for (const std::string before :
+       {R"({"arguments":"{\"to\":\")", R"({"a":["[[1,true,{\"b\":{}}],\")",
+        R"({"a":" {\u0022b\":\"\\\"x\\\" )", R"({"a":"{\"a\":1}\n{\"b\":\")"})
+    EXPECT_EQ(json(before + token + R"(\"}"})"), before + twice + R"(\"}"})");
+  // No JSON in the string, or no longer.
+  for (const std::string before :
+       {R"({"a":"b )", R"({"a":"{b: \")", R"({"a":"[1] \")", R"({"a":"{\"b\":\"c\"} \")",
+        R"({"a":"[see \")", R"({"a":"{\"b\":\"\n)", R"({"{\"b\":\"c\"}":")", R"(")",
+        R"({"a":"\"b\":\")", R"({"a":"{\"b\"]\")"})
+    EXPECT_EQ(json(before + token + R"("})"), before + once + R"("})");
+  EXPECT_EQ(json(R"(["[\"{\\\"a\\\":\\\")" + token + "\""),
+            R"(["[\"{\\\"a\\\":\\\")" + escaped(twice, Escaping::JsonString) + "\"");
+  // JSON that is not said to be it.
+  EXPECT_EQ(restore(vault, "{\"a\":\"" + token + "\"}"), "{\"a\":\"" + once + "\"}");
+  EXPECT_EQ(restore(vault, "{a:\"" + token + "\"}"), "{a:\"" + value + "\"}");
+}
+
 TEST(Restorer, ExpiredAndReplayedTokensStay) {
   Vault vault({.lifetime = 5s, .once = true});
   const std::string token = *vault.token(PiiClass::Email, "a@b.org", kNow);
