@@ -300,6 +300,7 @@ static void put(Builder& out, const PiiUse& event, const Detail&) {
   out.text_if("host", event.host.text());
   out.number_if("port", event.port);
   out.text_if("data", event.data.text());
+  out.text_if("change", event.change.text());
   out.text_if("place", event.place.text());
   if (event.count != 1) out.number("count", event.count);
 }

@@ -54,6 +54,7 @@ constexpr std::array kKeys = std::to_array<Key>({
     {"guest_port", Type::Number},
     {"secret", Type::Text},
     {"data", Type::Text},
+    {"change", Type::Text},
     {"place", Type::Text},
     {"provider", Type::Text},
     {"model", Type::Text},

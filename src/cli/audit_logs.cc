@@ -174,7 +174,8 @@ static std::string shown_secret(const audit::Line& line) {
 static std::string shown_pii(const audit::Line& line) {
   constexpr std::string_view kKind = "pii_";
   std::string out = padded("pii", 6) + std::string(line.kind.substr(kKind.size()));
-  if (!line.field("data").empty()) out += " " + std::string(line.field("data"));
+  for (const std::string_view key : {"change", "data"})
+    if (!line.field(key).empty()) out += " " + std::string(line.field(key));
   out += " in " + std::string(line.field("place")) + ", " + destination(line);
   if (!line.field("count").empty()) out += "  ×" + std::string(line.field("count"));
   return out;

@@ -11,15 +11,15 @@ std::unique_ptr<egress::ExchangeFilter> PiiSource::begin(const egress::Exchange&
   Plan plan = rules_.plan(exchange.host, exchange.port);
   // Also where nothing is looked for, tokens of other flows are not to come back as they please.
   if (!plan.looks() && !issued_) return nullptr;
-  return std::make_unique<PiiFilter>(*this, exchange, std::move(plan), vault_for(exchange));
+  return std::make_unique<PiiFilter>(*this, exchange, std::move(plan), tokens_for(exchange));
 }
 
-std::shared_ptr<protect::Vault> PiiSource::vault_for(const egress::Exchange& exchange) {
+std::shared_ptr<FlowTokens> PiiSource::tokens_for(const egress::Exchange& exchange) {
   const auto make = [this] {
     protect::Vault::Limits limits;
     limits.lifetime = rules_.token_lifetime;
     limits.once = rules_.token_once;
-    return std::make_shared<protect::Vault>(limits);
+    return std::make_shared<FlowTokens>(limits);
   };
   if (rules_.token_window.count() == 0) return make();
   const auto now = clock_();
@@ -30,21 +30,21 @@ std::shared_ptr<protect::Vault> PiiSource::vault_for(const egress::Exchange& exc
     if (at->destination != destination) continue;
     at->last_use = now;
     windows_.splice(windows_.begin(), windows_, at);
-    return windows_.front().vault;
+    return windows_.front().tokens;
   }
   if (windows_.size() == kMaxWindows) windows_.pop_back();
   windows_.push_front({destination, make(), now});
-  return windows_.front().vault;
+  return windows_.front().tokens;
 }
 
 // ---- what both ways share
 
 PiiFilter::PiiFilter(PiiSource& source, const egress::Exchange& exchange, Plan plan,
-                     std::shared_ptr<protect::Vault> vault)
+                     std::shared_ptr<FlowTokens> tokens)
     : source_(source),
       exchange_(exchange),
       plan_(std::move(plan)),
-      vault_(std::move(vault)),
+      tokens_(std::move(tokens)),
       scanner_({plan_.looked_for(), source.rules_.patterns}) {}
 
 PiiFilter::Coded PiiFilter::coded(const std::vector<http::Coding>& codings) {
@@ -94,21 +94,21 @@ void PiiFilter::end(Coded& coded, const std::string& rest, Bytes& out) {
   coded.encoder->finish(out);
 }
 
-void PiiFilter::note(Note::Kind kind, std::string_view name, std::string_view place,
-                     uint64_t count) {
-  if (count > 0) notes_[{kind, std::string(name), place}] += count;
+void PiiFilter::note(Note::Kind kind, std::string_view name, std::string_view place, uint64_t count,
+                     std::string_view change) {
+  if (count > 0) notes_[{kind, std::string(name), place, change}] += count;
 }
 
 void PiiFilter::tell() {
   for (const auto& [what, count] : std::exchange(notes_, {})) {
-    const auto& [kind, name, place] = what;
-    source_.sink_({kind, exchange_.flow, exchange_.host, exchange_.port, name, place, count});
+    const auto& [kind, name, place, change] = what;
+    source_.sink_(
+        {kind, exchange_.flow, exchange_.host, exchange_.port, name, place, count, change});
   }
 }
 
 void PiiFilter::ended(bool) noexcept {
-  if (restorer_) count(restorer_->counts(), "body");
-  if (events_) count(events_->counts(), "body");
+  count_body();
   tell();
 }
 

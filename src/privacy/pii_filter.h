@@ -4,7 +4,7 @@
 //   request_head()   target and fields are replaced in place
 //   request_body()   decoder ─ rewriter of its form ─ encoder
 //   response_head()  tokens in fields are put back
-//   response_body()  decoder ─ restorer ─ encoder
+//   response_body()  decoder ─ watch ─ restorer ─ encoder
 
 #include <map>
 #include <optional>
@@ -15,12 +15,14 @@
 #include "mvm/protect/body.h"
 #include "mvm/protect/events.h"
 
+#include "token_watch.h"
+
 namespace mvm::privacy {
 
 class PiiFilter final : public egress::ExchangeFilter {
  public:
   PiiFilter(PiiSource& source, const egress::Exchange& exchange, Plan plan,
-            std::shared_ptr<protect::Vault> vault);
+            std::shared_ptr<FlowTokens> tokens);
 
   egress::FilterVerdict request_head(http::RequestHead& head, egress::BodyUse& body) override;
   egress::FilterVerdict request_body(ByteView in, bool last, Bytes& out) override;
@@ -42,6 +44,7 @@ class PiiFilter final : public egress::ExchangeFilter {
 
   // ---- request
   protect::Replace replacer(std::string_view place, bool credentials = true);
+  const std::string* issue(protect::PiiClass kind, std::string_view value);
   void rewrite_target(std::string& target);
   void rewrite_fields(http::Headers& headers);
   egress::FilterVerdict prepare_body(const http::RequestHead& head, egress::BodyUse& body);
@@ -55,20 +58,23 @@ class PiiFilter final : public egress::ExchangeFilter {
   bool make_restorer(const http::ResponseHead& head);
   egress::FilterVerdict mismatched();
   void count(const protect::Restorer::Counts& counts, std::string_view place);
+  void count_body();
 
   static Coded coded(const std::vector<http::Coding>& codings);
   // Through decoder, `use` and encoder; each piece can be decoded at once where `flush` says so.
   Passed pass(Coded& coded, ByteView in, const Use& use, bool flush, Bytes& out);
   static void end(Coded& coded, const std::string& rest, Bytes& out);
-  void note(Note::Kind kind, std::string_view name, std::string_view place, uint64_t count = 1);
+  void note(Note::Kind kind, std::string_view name, std::string_view place, uint64_t count = 1,
+            std::string_view change = {});
   void tell();
 
   PiiSource& source_;
   egress::Exchange exchange_;
   Plan plan_;
-  std::shared_ptr<protect::Vault> vault_;
+  std::shared_ptr<FlowTokens> tokens_;
   protect::ValueScanner scanner_;
-  std::map<std::tuple<Note::Kind, std::string, std::string_view>, uint64_t> notes_;
+  using What = std::tuple<Note::Kind, std::string, std::string_view, std::string_view>;
+  std::map<What, uint64_t> notes_;
   std::string denied_;  // the first class that may not leave
   std::string_view denied_place_;
 
@@ -76,6 +82,7 @@ class PiiFilter final : public egress::ExchangeFilter {
   std::unique_ptr<protect::BodyRewriter> rewriter_;
   bool request_done_ = true;
   Coded response_;
+  std::optional<TokenWatch> watch_;
   std::unique_ptr<protect::Restorer> restorer_;
   std::unique_ptr<protect::EventRestorer> events_;
   bool mismatch_ = false;

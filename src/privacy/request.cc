@@ -91,8 +91,7 @@ protect::Replace PiiFilter::replacer(std::string_view place, bool credentials) {
         note(Note::Kind::Detected, name, place);
         return std::nullopt;
       case Action::Tokenize:
-        if (const auto* token = vault_->token(finding.kind, value, source_.clock_())) {
-          source_.issued_ = true;
+        if (const auto* token = issue(finding.kind, value)) {
           note(Note::Kind::Tokenized, name, place);
           return *token;
         }
@@ -110,6 +109,16 @@ protect::Replace PiiFilter::replacer(std::string_view place, bool credentials) {
     note(Note::Kind::Redacted, name, place);
     return std::string(protect::kRedacted);
   };
+}
+
+const std::string* PiiFilter::issue(PiiClass kind, std::string_view value) {
+  const size_t before = tokens_->vault.generation();
+  const std::string* token = tokens_->vault.token(kind, value, source_.clock_());
+  if (token == nullptr || tokens_->vault.generation() == before) return token;
+  source_.issued_ = true;
+  source_.past_.add(*token, kind);
+  tokens_->index.add(*token, kind);
+  return token;
 }
 
 void PiiFilter::rewrite_target(std::string& target) {

@@ -11,9 +11,10 @@ namespace {
 using egress::BodyUse;
 using egress::FilterVerdict;
 using protect::Escaping;
+using protect::OnMismatch;
 
 constexpr std::array<std::string_view, protect::kMismatches> kMismatchWords = {
-    "case_changed", "truncated", "expired", "replayed", "unknown"};
+    "case_changed", "truncated", "expired", "replayed", "unknown", "reencoded"};
 
 // Bytes in which nobody reads a token.
 bool is_binary(std::string_view type) {
@@ -58,19 +59,23 @@ std::string PiiFilter::restored(std::string_view text, protect::Restorer& restor
 
 void PiiFilter::restore_fields(http::Headers& headers) {
   const auto on_mismatch = source_.rules_.on_mismatch;
-  protect::Restorer plain(*vault_, Escaping::Plain, on_mismatch);
-  std::optional<protect::Restorer> escaped;
+  // Addresses in fields are percent-encoded, the rest is not: what is no token in one writing is
+  // judged in the other.
+  protect::Restorer in_url(tokens_->vault, Escaping::Url, OnMismatch::Keep);
+  protect::Restorer plain(tokens_->vault, Escaping::Plain, on_mismatch, &source_.past_);
+  TokenWatch watch(tokens_->index, Escaping::Plain, on_mismatch, TokenWatch::Lines::No);
   for (http::Header& header : headers) {
-    std::string value = restored(header.value, plain);
-    if (header.value.find('%') != std::string::npos) {
-      if (!escaped) escaped.emplace(*vault_, Escaping::Url, on_mismatch);
-      value = restored(value, *escaped);
-    }
+    std::string value = header.value;
+    if (value.find('%') != std::string::npos) value = restored(value, in_url);
+    std::string watched;
+    if (!watch.feed(value, watched) || !watch.finish(watched)) mismatch_ = true;
+    value = restored(watched, plain);
     // A value may be none that can stand in a field.
     if (http::is_field_value(value)) header.value = std::move(value);
   }
+  note(Note::Kind::Restored, "", "header", in_url.counts().restored);
+  count(watch.counts(), "header");
   count(plain.counts(), "header");
-  if (escaped) count(escaped->counts(), "header");
 }
 
 // Where no token is, none can be put back, nor be out of place.
@@ -91,7 +96,7 @@ FilterVerdict PiiFilter::response_head(http::ResponseHead& head, BodyUse& body) 
   if (head.status == 101 || head.framing.kind == http::BodyKind::None) return {};
   if (!make_restorer(head)) return {};
   // They are of what came, not of what is given.
-  if (!vault_->entries().empty())
+  if (!tokens_->vault.entries().empty())
     std::erase_if(head.headers, [](const http::Header& header) {
       for (const std::string_view name : {"content-md5", "digest", "content-digest", "repr-digest"})
         if (http::same_name(header.name, name)) return true;
@@ -107,22 +112,31 @@ bool PiiFilter::make_restorer(const http::ResponseHead& head) {
   const std::string* field = http::find(head.headers, "content-type");
   const auto type = protect::parse_media_type(field == nullptr ? "" : *field);
   if (!codings || (type && is_binary(type->type))) return false;
-  const protect::OnMismatch on_mismatch = source_.rules_.on_mismatch;
+  const OnMismatch on_mismatch = source_.rules_.on_mismatch;
   using Kind = protect::EventRestorer::Kind;
-  if (type && (type->type == "text/event-stream" || is_lines(type->type)))
+  using Lines = TokenWatch::Lines;
+  const bool events = type && (type->type == "text/event-stream" || is_lines(type->type));
+  const Escaping escaping = type ? escaping_of(*type) : Escaping::Plain;
+  watch_.emplace(tokens_->index, escaping, on_mismatch, events ? Lines::Yes : Lines::No);
+  if (events)
     events_ = std::make_unique<protect::EventRestorer>(
-        *vault_, is_lines(type->type) ? Kind::Lines : Kind::ServerSent, on_mismatch);
+        tokens_->vault, is_lines(type->type) ? Kind::Lines : Kind::ServerSent, on_mismatch,
+        &source_.past_);
   else
-    restorer_ = std::make_unique<protect::Restorer>(
-        *vault_, type ? escaping_of(*type) : Escaping::Plain, on_mismatch);
+    restorer_ =
+        std::make_unique<protect::Restorer>(tokens_->vault, escaping, on_mismatch, &source_.past_);
   response_ = coded(*codings);
   return true;
 }
 
 FilterVerdict PiiFilter::response_body(ByteView in, bool last, Bytes& out) {
   const auto now = source_.clock_();
-  const auto restore = [&](std::string_view text, std::string& made) {
+  const auto give = [&](const std::string& text, std::string& made) {
     return events_ ? events_->feed(text, now, made) : restorer_->feed(text, now, made);
+  };
+  const auto restore = [&](std::string_view text, std::string& made) {
+    std::string watched;
+    return watch_->feed(text, watched) && give(watched, made);
   };
   const Passed passed = pass(response_, in, restore, true, out);
   if (passed == Passed::Refused) return mismatched();
@@ -141,15 +155,16 @@ FilterVerdict PiiFilter::response_body(ByteView in, bool last, Bytes& out) {
   if (response_.decoder && !response_.decoder->whole())
     return damaged("its content coding ends too early");
   std::string rest;
-  const bool fine = events_ ? events_->finish(now, rest) : restorer_->finish(now, rest);
-  if (!fine) return mismatched();
+  std::string watched;
+  if (!watch_->finish(watched) || !give(watched, rest)) return mismatched();
+  if (!(events_ ? events_->finish(now, rest) : restorer_->finish(now, rest))) return mismatched();
   end(response_, rest, out);
   return {};
 }
 
 FilterVerdict PiiFilter::mismatched() {
-  if (restorer_) count(restorer_->counts(), "body");
-  if (events_) count(events_->counts(), "body");
+  count_body();
+  watch_.reset();
   restorer_.reset();
   events_.reset();
   tell();
@@ -165,8 +180,20 @@ FilterVerdict PiiFilter::mismatched() {
 
 void PiiFilter::count(const protect::Restorer::Counts& counts, std::string_view place) {
   note(Note::Kind::Restored, "", place, counts.restored);
-  for (size_t i = 0; i < counts.mismatches.size(); ++i)
-    note(Note::Kind::Mismatched, kMismatchWords.at(i), place, counts.mismatches.at(i));
+  for (size_t change = 0; change < protect::kMismatches; ++change)
+    for (size_t kind = 0; kind <= protect::kPiiClasses; ++kind) {
+      const size_t times = counts.mismatches.at(change).at(kind);
+      if (times == 0) continue;
+      const bool known = kind < protect::kPiiClasses;
+      note(Note::Kind::Mismatched, known ? class_name(static_cast<protect::PiiClass>(kind)) : "",
+           place, times, kMismatchWords.at(change));
+    }
+}
+
+void PiiFilter::count_body() {
+  if (watch_) count(watch_->counts(), "body");
+  if (restorer_) count(restorer_->counts(), "body");
+  if (events_) count(events_->counts(), "body");
 }
 
 }

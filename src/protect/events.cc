@@ -150,7 +150,7 @@ bool EventRestorer::take_text(Event& event, uint64_t number, size_t index, Vault
   Chain& chain = open->second;
   restorer_.reset();
   const std::string joined = chain.token + std::string(raw);
-  const size_t length = restorer_.whole_token(joined);
+  size_t length = restorer_.whole_token(joined);
   if (restorer_.is_beginning(joined) || (length > 0 && joined.size() < length + kLookAhead)) {
     chain.token = joined;
     chain.pieces.push_back({number, index, raw.size()});
@@ -158,20 +158,30 @@ bool EventRestorer::take_text(Event& event, uint64_t number, size_t index, Vault
     ++event.open;
     return true;
   }
+  if (!decide(chain, joined, length, now)) return false;
   const size_t used = length - std::min(length, chain.token.size());
-  if (length > 0 && !restore(chain, joined.substr(0, length), now)) return false;
   release(chain);
   chains_.erase(open);
   return begin_text(event, number, index, raw.substr(used), now);
 }
 
-// Puts the value of a token that has become whole into the first of its pieces' texts. What is
-// behind it in the chain goes with it.
-bool EventRestorer::restore(const Chain& chain, const std::string& token, Vault::Time now) {
+// What is to be instead of the token, whole or changed, that `joined` begins with goes into the
+// first of its pieces' texts, with what is behind it in the chain. `length`: of the token.
+bool EventRestorer::decide(const Chain& chain, std::string_view joined, size_t& length,
+                           Vault::Time now) {
   std::string value;
   restorer_.reset(chain.nest);
-  if (!restorer_.feed(token, now, value) || !restorer_.finish(now, value)) return false;
-  if (chain.token.size() > token.size()) value += chain.token.substr(token.size());
+  length = restorer_.whole_token(joined);
+  if (length > 0) {
+    if (!restorer_.feed(joined.substr(0, length), now, value) || !restorer_.finish(now, value))
+      return false;
+  } else if (!restorer_.take_wrong(joined, length, value)) {
+    return false;
+  } else if (value == joined.substr(0, length)) {
+    length = 0;  // none, or it is kept: the events stand as they came
+  }
+  if (length == 0) return true;
+  if (chain.token.size() > length) value += chain.token.substr(length);
   for (const Piece& piece : chain.pieces) {
     std::string& made = at(piece.event).texts[piece.text].made;
     made.resize(made.size() - piece.length);
@@ -215,9 +225,8 @@ bool EventRestorer::begin_text(Event& event, uint64_t number, size_t index, std:
 // Nothing follows, as far as we wait for it.
 bool EventRestorer::settle(std::map<std::string, Chain>::iterator open, Vault::Time now) {
   const Chain& chain = open->second;
-  restorer_.reset();
-  const size_t length = restorer_.whole_token(chain.token);
-  const bool fine = length == 0 || restore(chain, chain.token.substr(0, length), now);
+  size_t length = 0;
+  const bool fine = decide(chain, chain.token, length, now);
   release(chain);
   chains_.erase(open);
   return fine;

@@ -2,7 +2,7 @@
 // (two bytes of it are in `starts_`) either a whole token with both its ends is there, or a token's
 // true beginning reaches the end of what came (then the rest waits), or the byte passes. Text
 // tokens carry a mark, so those that were changed are recognised by it, whatever happened to the
-// rest.
+// rest; numbers by their beginning, or because they are remembered as another flow's.
 
 #include "mvm/protect/restore.h"
 
@@ -18,6 +18,8 @@ namespace mvm::protect {
 namespace {
 
 constexpr size_t kMarkedLetters = 64;  // longest run behind a mark that is looked at as one word
+constexpr size_t kLongestToken = 64;
+constexpr size_t kLookAhead = 2;  // behind a token, for whether it goes on as a longer word
 
 uint16_t two_bytes(std::string_view text) {
   return static_cast<uint16_t>(static_cast<uint8_t>(text[0]) << 8 | static_cast<uint8_t>(text[1]));
@@ -57,6 +59,12 @@ JsonNest nest_of(Escaping escaping) {
   return escaping == Escaping::JsonString ? JsonNest::document() : JsonNest::text();
 }
 
+std::string lowered(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), lower);
+  return out;
+}
+
 bool begins_mark(std::string_view text) {
   const size_t length = std::min(text.size(), kTokenMark.size());
   for (size_t i = 0; i < length; ++i)
@@ -66,8 +74,12 @@ bool begins_mark(std::string_view text) {
 
 }
 
-Restorer::Restorer(Vault& vault, Escaping escaping, OnMismatch on_mismatch)
-    : vault_(vault), escaping_(escaping), on_mismatch_(on_mismatch), nest_(nest_of(escaping)) {}
+Restorer::Restorer(Vault& vault, Escaping escaping, OnMismatch on_mismatch, const PastTokens* past)
+    : vault_(vault),
+      escaping_(escaping),
+      on_mismatch_(on_mismatch),
+      past_(past),
+      nest_(nest_of(escaping)) {}
 
 void Restorer::index() {
   if (generation_ == vault_.generation()) return;
@@ -82,44 +94,100 @@ void Restorer::index() {
   for (const std::string_view start : {"mv", "mV", "Mv", "MV"}) starts_.set(two_bytes(start));
 }
 
+static std::string_view text_of(const auto& token) { return token.text; }
+
 const Restorer::Token* Restorer::exact(std::string_view rest) const {
-  const auto after = std::ranges::upper_bound(
-      tokens_, rest, {}, [](const Token& token) { return std::string_view(token.text); });
+  const auto after = std::ranges::upper_bound(tokens_, rest, {}, text_of<Token>);
   if (after == tokens_.begin()) return nullptr;
   const Token& token = *std::prev(after);
   return rest.starts_with(token.text) ? &token : nullptr;
 }
 
+// Of a token of the flow, in any case, or of another one that is known.
 bool Restorer::may_begin(std::string_view rest) const {
-  const auto at = std::ranges::lower_bound(
-      tokens_, rest, {}, [](const Token& token) { return std::string_view(token.text); });
-  return at != tokens_.end() && at->text.size() > rest.size() && at->text.starts_with(rest);
+  const auto own = [&](std::string_view text) {
+    const auto at = std::ranges::lower_bound(tokens_, text, {}, text_of<Token>);
+    return at != tokens_.end() && at->text.size() > text.size() && at->text.starts_with(text);
+  };
+  if (rest.size() >= kLongestToken) return false;
+  return own(rest) || own(lowered(rest)) || (past_ != nullptr && past_->begun(rest));
 }
 
-Mismatch Restorer::judge(std::string_view word) const {
-  std::string lowered(word);
-  std::ranges::transform(lowered, lowered.begin(), lower);
-  // A whole token of another spelling, or the beginning of one.
-  for (const Token& token : tokens_) {
-    std::string text = token.text;
-    std::ranges::transform(text, text.begin(), lower);
-    if (!text.starts_with(lowered) && !lowered.starts_with(text)) continue;
-    // `word` ends before the domain of an email's token.
-    const size_t whole =
-        text.ends_with(kTokenDomain) ? text.size() - kTokenDomain.size() : text.size();
-    return lowered != word && lowered.size() == whole ? Mismatch::CaseChanged : Mismatch::Truncated;
+// What `rest` begins with, where that is a token that was changed, or is another flow's. It begins
+// a word, or with the mark.
+std::optional<Restorer::Wrong> Restorer::wrong(std::string_view rest) const {
+  if (begins_mark(rest) && rest.size() >= kTokenMark.size()) return wrong_mark(rest);
+  const auto alone = [&](size_t length) {
+    return !continues(length < rest.size() ? rest[length] : '\0',
+                      length + 1 < rest.size() ? rest[length + 1] : '\0');
+  };
+  if (past_ != nullptr)
+    if (const auto known = past_->at(rest); known && alone(known->length) && exact(rest) == nullptr)
+      return Wrong{Mismatch::Unknown, known->length, known->kind};
+  const std::string lower_case = lowered(rest.substr(0, kLongestToken));
+  if (const Token* token = exact(lower_case); token != nullptr && exact(rest) == nullptr)
+    if (alone(token->text.size()))
+      return Wrong{Mismatch::CaseChanged, token->text.size(), token->entry->kind};
+  return cut(rest);
+}
+
+// Behind the mark.
+std::optional<Restorer::Wrong> Restorer::wrong_mark(std::string_view rest) const {
+  size_t end = kTokenMark.size();
+  while (end < rest.size() && end < kMarkedLetters && is(rest[end], kAlnum)) ++end;
+  const std::string_view word = rest.substr(0, end);
+  const std::string name = lowered(word.substr(0, kMarkedToken));
+  const auto at = std::ranges::lower_bound(tokens_, name, {}, text_of<Token>);
+  if (at == tokens_.end() || !at->text.starts_with(name)) {
+    if (past_ == nullptr) return Wrong{Mismatch::Unknown, end, std::nullopt};
+    const auto known = past_->at(name);
+    return Wrong{Mismatch::Unknown, end, known ? known->kind : past_->begun(name)};
   }
-  return Mismatch::Unknown;
+  Wrong out{Mismatch::Truncated, end, at->entry->kind};
+  if (end != kMarkedToken) return out;
+  // The name is whole. Of an address, the rest may be as it was or not.
+  const std::string_view behind = rest.substr(end, kTokenDomain.size());
+  const bool is_address = at->entry->kind == PiiClass::Email;
+  if (word != name || (is_address && lowered(behind) == kTokenDomain && behind != kTokenDomain))
+    out.kind = Mismatch::CaseChanged;
+  else if (is_address && !behind.empty() &&
+           std::string_view("%\\&=").find(behind[0]) != behind.npos)
+    out.kind = Mismatch::Reencoded;
+  return out;
 }
 
-bool Restorer::mismatched(Mismatch kind, std::string_view text, std::string& out) {
-  ++counts_.mismatches.at(static_cast<size_t>(kind));
+// A token of digits that ends too early, or goes on: by so much of its beginning that hardly
+// another number has it (six random digits or more, vault.cc).
+std::optional<Restorer::Wrong> Restorer::cut(std::string_view rest) const {
+  constexpr ptrdiff_t kEnough = 10;
+  const auto next = std::ranges::lower_bound(tokens_, rest, {}, text_of<Token>);
+  std::optional<Wrong> best;
+  const auto look_at = [&](const Token& token) {
+    const auto differs = std::ranges::mismatch(token.text, rest);
+    auto length = static_cast<size_t>(differs.in1 - token.text.begin());
+    while (length > 0 && !is(rest[length - 1], kAlnum)) --length;
+    const std::string_view same = rest.substr(0, length);
+    if (std::ranges::count_if(same, [](char c) { return is(c, kAlnum); }) < kEnough) return;
+    if (length < token.text.size() && length < rest.size() && in_word(rest[length])) return;
+    if (!best || best->length < length) best = {Mismatch::Truncated, length, token.entry->kind};
+  };
+  if (next != tokens_.end()) look_at(*next);
+  if (next != tokens_.begin()) look_at(*std::prev(next));
+  return best;
+}
+
+bool Restorer::mismatched(const Wrong& wrong, std::string_view text, size_t at, std::string& out) {
+  counts_.add(wrong.kind, wrong.of);
   switch (on_mismatch_) {
     case OnMismatch::Keep:
-      out += text;
+      out += text.substr(at, wrong.length);
       break;
     case OnMismatch::Redact:
-      out += kRedacted;
+      // In place of a number there is a string.
+      if (escaping_ == Escaping::JsonString && depth(text, at) == 0)
+        out += '"' + std::string(kRedacted) + '"';
+      else
+        out += kRedacted;
       break;
     case OnMismatch::Deny:
       refused_ = true;
@@ -138,15 +206,20 @@ void Restorer::reset(const JsonNest& nest) {
   index();
 }
 
-// `value` as it has to be written at a place of `text`, which is behind those of all calls before.
-std::string Restorer::written(std::string_view value, std::string_view text, size_t at) {
-  if (escaping_ == Escaping::Url || escaping_ == Escaping::Html) return escaped(value, escaping_);
+// Of strings of JSON around a place of `text`, which is not before that of any call before.
+size_t Restorer::depth(std::string_view text, size_t at) {
   nest_.feed(text.substr(nested_, at - nested_));
   nested_ = at;
+  return nest_.depth();
+}
+
+// `value` as it has to be written there.
+std::string Restorer::written(std::string_view value, std::string_view text, size_t at) {
+  if (escaping_ == Escaping::Url || escaping_ == Escaping::Html) return escaped(value, escaping_);
   // What is said to be JSON, and is none, is read as if it were.
   const size_t least = escaping_ == Escaping::JsonString ? 1 : 0;
   std::string out(value);
-  for (size_t depth = std::max(least, nest_.depth()); depth > 0; --depth) {
+  for (size_t left = std::max(least, depth(text, at)); left > 0; --left) {
     std::string once = escaped(out, Escaping::JsonString);
     explicit_bzero(out.data(), out.size());
     out = std::move(once);
@@ -165,6 +238,12 @@ size_t Restorer::whole_token(std::string_view text) const {
   const char after = end < text.size() ? text[end] : '\0';
   const char next = end + 1 < text.size() ? text[end + 1] : '\0';
   return continues(after, next) ? 0 : end;
+}
+
+bool Restorer::take_wrong(std::string_view text, size_t& length, std::string& out) {
+  const auto found = wrong(text);
+  length = found ? found->length : 0;
+  return !found || mismatched(*found, text, 0, out);
 }
 
 bool Restorer::feed(std::string_view bytes, Vault::Time now, std::string& out) {
@@ -188,51 +267,45 @@ bool Restorer::run(bool final, Vault::Time now, std::string& out) {
   };
   for (; at < text.size(); ++at) {
     const std::string_view rest = text.substr(at);
-    if (rest.size() >= 2 && !starts_.test(two_bytes(rest))) continue;
+    if (rest.size() >= 2) {
+      const uint16_t start = two_bytes(rest);
+      if (!starts_[start] && (past_ == nullptr || !past_->may_start(start))) continue;
+    }
     const bool joined = joins(text.substr(0, at));
     const bool marked = begins_mark(rest);
     if (joined && !marked) continue;
     const Token* token = joined ? nullptr : exact(rest);
-    if (token != nullptr) {
-      const size_t end = token->text.size();
-      if (!final && rest.size() < end + 2) break;
-      const char after = end < rest.size() ? rest[end] : '\0';
-      const char next = end + 1 < rest.size() ? rest[end + 1] : '\0';
-      if (!continues(after, next)) {
-        pass(at);
-        const Vault::State state = vault_.state(*token->entry, now);
-        if (state == Vault::State::Live) {
-          std::string value = written(token->entry->value.view(), text, at);
-          out += value;
-          explicit_bzero(value.data(), value.size());
-          vault_.restored(*token->entry);
-          ++counts_.restored;
-        } else if (!mismatched(
-                       state == Vault::State::Spent ? Mismatch::Replayed : Mismatch::Expired,
-                       rest.substr(0, end), out)) {
-          return false;
-        }
-        clean = at + end;
-        at = clean - 1;
-        continue;
+    if (token != nullptr && !final && rest.size() < token->text.size() + kLookAhead) break;
+    if (const size_t length = token == nullptr ? 0 : whole_token(rest); length > 0) {
+      pass(at);
+      const Vault::State state = vault_.state(*token->entry, now);
+      if (state == Vault::State::Live) {
+        std::string value = written(token->entry->value.view(), text, at);
+        out += value;
+        explicit_bzero(value.data(), value.size());
+        vault_.restored(*token->entry);
+        ++counts_.restored;
+      } else {
+        const auto kind = state == Vault::State::Spent ? Mismatch::Replayed : Mismatch::Expired;
+        if (!mismatched({kind, length, token->entry->kind}, text, at, out)) return false;
       }
+      clean = at + length;
+      at = clean - 1;
+      continue;
     }
     if (!final && !joined && may_begin(rest)) break;
-    if (!marked) continue;
-    // Something with the mark that is no token of this flow.
-    if (!final && rest.size() < kTokenMark.size()) break;
-    if (rest.size() < kTokenMark.size()) continue;
-    size_t end = kTokenMark.size();
-    while (end < rest.size() && end < kMarkedLetters && is(rest[end], kAlnum)) ++end;
-    if (!final && end == rest.size() && end < kMarkedLetters) break;
+    // Something with the mark may still get it, or more of its word.
+    if (!final && marked && rest.size() < kTokenMark.size()) break;
+    const auto found = wrong(rest);
+    if (!found) continue;
+    if (!final && rest.size() < kMarkedLetters && rest.size() < found->length + kLookAhead) break;
     pass(at);
-    if (!mismatched(judge(rest.substr(0, end)), rest.substr(0, end), out)) return false;
-    clean = at + end;
+    if (!mismatched(*found, text, at, out)) return false;
+    clean = at + found->length;
     at = clean - 1;
   }
   pass(std::min(at, text.size()));
-  if (escaping_ == Escaping::Plain || escaping_ == Escaping::JsonString)
-    nest_.feed(text.substr(nested_, clean - nested_));
+  if (escaping_ == Escaping::Plain || escaping_ == Escaping::JsonString) depth(text, clean);
   const size_t gone = clean - std::min(clean, kContext);
   held_.erase(0, gone);
   passed_ = clean - gone;

@@ -15,7 +15,7 @@
 namespace mvm::protect {
 namespace {
 
-constexpr size_t kRandomLetters = 26;  // of 5 bits
+constexpr size_t kRandomLetters = kMarkedToken - kTokenMark.size();  // of 5 bits
 
 // Random digits without bias. Drawn many at a time: each draw is a system call.
 class Digits {

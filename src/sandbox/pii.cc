@@ -20,7 +20,8 @@ audit::PiiUse pii_record(const privacy::Note& note) {
           note.port,
           audit::ClassName(note.name),
           audit::ClassName(note.place),
-          note.count};
+          note.count,
+          audit::ClassName(note.change)};
 }
 
 }

@@ -36,15 +36,19 @@ std::string base64_core(std::string_view text, size_t before) {
 
 }
 
+std::string_view Finder::keep(std::string_view text) {
+  return memory_ == Memory::Locked ? locked_.keep(text) : plain_.emplace_back(text);
+}
+
 void Finder::add(std::string_view text, uint32_t id, bool all_forms) {
   MVM_ASSERT(text.size() >= kMinText);
-  const std::string_view kept = locked_.keep(text);
+  const std::string_view kept = keep(text);
   add({kept, id, Form::Plain});
   if (!all_forms) return;
   add({kept, id, Form::Escaped});
   for (size_t before = 0; before < 3; ++before) {
     std::string core = base64_core(text, before);
-    add({locked_.keep(core), id, Form::Base64});
+    add({keep(core), id, Form::Base64});
     wipe(core);
   }
   std::string digits;
@@ -53,7 +57,7 @@ void Finder::add(std::string_view text, uint32_t id, bool all_forms) {
     digits += "0123456789abcdef"[static_cast<uint8_t>(c) >> 4];
     digits += "0123456789abcdef"[static_cast<uint8_t>(c) & 15];
   }
-  add({locked_.keep(digits), id, Form::Hex});
+  add({keep(digits), id, Form::Hex});
   wipe(digits);
 }
 

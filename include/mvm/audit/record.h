@@ -153,9 +153,10 @@ struct PiiUse {
   uint64_t flow = 0;
   HostName host;
   uint16_t port = 0;
-  ClassName data;   // the class; of Mismatched how the token was changed
+  ClassName data;   // the class
   ClassName place;  // "path", "query", "header", "body"
   uint64_t count = 1;
+  ClassName change;  // of Mismatched: how the token was changed
 };
 
 // What one exchange with an AI provider has used.

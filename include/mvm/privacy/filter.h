@@ -11,9 +11,12 @@
 
 #include "mvm/egress/filter.h"
 #include "mvm/privacy/rules.h"
+#include "mvm/protect/past_tokens.h"
 #include "mvm/protect/vault.h"
 
 namespace mvm::privacy {
+
+struct FlowTokens;  // of an exchange, or of all within a window
 
 // What was done, for the audit log. Never holds a value.
 struct Note {
@@ -23,16 +26,17 @@ struct Note {
     Redacted,
     Denied,
     Restored,     // tokens in an answer; no class
-    Mismatched,   // tokens that were changed, or are another flow's; `name` says which
+    Mismatched,   // tokens that were changed, or are another flow's; `change` says how
     Undecodable,  // a body or a part of one; refused or let through, as the rules say
   };
   Kind kind = Kind::Detected;
   uint64_t flow = 0;
   std::string host;
   uint16_t port = 0;
-  std::string name;        // the class, or the pattern's name
+  std::string name;        // the class, or the pattern's name; of some tokens it is not known
   std::string_view place;  // "path", "query", "header", "body"
   uint64_t count = 1;
+  std::string_view change;  // "case_changed", "truncated", "reencoded", …
 };
 using NoteSink = std::function<void(const Note&)>;
 
@@ -49,16 +53,17 @@ class PiiSource final : public egress::FilterSource {
   friend class PiiFilter;
   struct Window {
     std::string destination;
-    std::shared_ptr<protect::Vault> vault;
+    std::shared_ptr<FlowTokens> tokens;
     protect::Vault::Time last_use;
   };
-  std::shared_ptr<protect::Vault> vault_for(const egress::Exchange& exchange);
+  std::shared_ptr<FlowTokens> tokens_for(const egress::Exchange& exchange);
 
   Rules rules_;
   NoteSink sink_;
   Clock clock_;
   std::list<Window> windows_;  // the last used first
-  bool issued_ = false;        // some token is out in the world
+  protect::PastTokens past_;
+  bool issued_ = false;  // some token is out in the world
 };
 
 }

@@ -32,8 +32,8 @@ class EventRestorer {
   static constexpr size_t kMaxWaiting = size_t{512} * 1024;  // bytes of all that wait
   static constexpr size_t kMaxNests = 64;                    // strings that are pieces of JSON
 
-  EventRestorer(Vault& vault, Kind kind, OnMismatch on_mismatch)
-      : kind_(kind), restorer_(vault, Escaping::JsonString, on_mismatch) {}
+  EventRestorer(Vault& vault, Kind kind, OnMismatch on_mismatch, const PastTokens* past = nullptr)
+      : kind_(kind), restorer_(vault, Escaping::JsonString, on_mismatch, past) {}
 
   // As Restorer's.
   bool feed(std::string_view bytes, Vault::Time now, std::string& out);
@@ -73,7 +73,7 @@ class EventRestorer {
                   Vault::Time now);
   void nest(Text& text, std::string_view raw);
   std::vector<Text> texts_of(const std::string& raw) const;
-  bool restore(const Chain& chain, const std::string& token, Vault::Time now);
+  bool decide(const Chain& chain, std::string_view joined, size_t& length, Vault::Time now);
   bool settle(std::map<std::string, Chain>::iterator open, Vault::Time now);
   void release(const Chain& chain);
   bool refuse() noexcept {

@@ -9,11 +9,13 @@
 
 #include <array>
 #include <bitset>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "mvm/protect/json_nest.h"
+#include "mvm/protect/past_tokens.h"
 #include "mvm/protect/vault.h"
 
 namespace mvm::protect {
@@ -22,8 +24,15 @@ namespace mvm::protect {
 // often as it stands within strings of JSON within each other.
 enum class Escaping : uint8_t { Plain, JsonString, Url, Html };
 enum class OnMismatch : uint8_t { Keep, Redact, Deny };
-enum class Mismatch : uint8_t { CaseChanged, Truncated, Expired, Replayed, Unknown };
-inline constexpr size_t kMismatches = 5;
+enum class Mismatch : uint8_t {
+  CaseChanged,
+  Truncated,  // or longer than it was
+  Expired,
+  Replayed,
+  Unknown,    // another flow's
+  Reencoded,  // written in another way than the text around it
+};
+inline constexpr size_t kMismatches = 6;
 
 // What stands in place of what may not pass.
 inline constexpr std::string_view kRedacted = "[redacted]";
@@ -35,11 +44,18 @@ class Restorer {
  public:
   struct Counts {
     size_t restored = 0;
-    std::array<size_t, kMismatches> mismatches{};
+    // By class; the last is of those whose class is not known.
+    std::array<std::array<size_t, kPiiClasses + 1>, kMismatches> mismatches{};
+    void add(Mismatch kind, std::optional<PiiClass> of) {
+      const size_t index = of ? static_cast<size_t>(*of) : kPiiClasses;
+      ++mismatches.at(static_cast<size_t>(kind)).at(index);
+    }
   };
 
-  // `vault` outlives the restorer; it may get new tokens meanwhile.
-  Restorer(Vault& vault, Escaping escaping, OnMismatch on_mismatch);
+  // `vault` outlives the restorer, and so does `past`, if there is any; they may get new tokens
+  // meanwhile.
+  Restorer(Vault& vault, Escaping escaping, OnMismatch on_mismatch,
+           const PastTokens* past = nullptr);
 
   // Appends what may pass to `out`. False once the response is refused: nothing more may pass.
   bool feed(std::string_view bytes, Vault::Time now, std::string& out);
@@ -52,10 +68,14 @@ class Restorer {
   // For other text, which stands in JSON as `nest` says; counts go on.
   void reset();
   void reset(const JsonNest& nest);
-  // Whether all of `text` is a true beginning of a token, and not yet a whole one.
+  // Whether all of `text` is a true beginning of a token, in whatever case or of another flow too,
+  // and not yet a whole one.
   bool is_beginning(std::string_view text) const;
   // The length of the token that `text` begins with and that ends there; 0: none does.
   size_t whole_token(std::string_view text) const;
+  // Where `text` begins with a token that was changed, or is another flow's: its length, and what
+  // is to be in its place appended to `out`. False once the response is refused.
+  bool take_wrong(std::string_view text, size_t& length, std::string& out);
 
  private:
   struct Token {
@@ -63,17 +83,27 @@ class Restorer {
     Vault::Entry* entry;
   };
 
+  struct Wrong {  // a token that is not to be restored
+    Mismatch kind;
+    size_t length;
+    std::optional<PiiClass> of;
+  };
+
   void index();
-  std::string written(std::string_view value, std::string_view text, size_t at);
   bool run(bool final, Vault::Time now, std::string& out);
   const Token* exact(std::string_view rest) const;
   bool may_begin(std::string_view rest) const;
-  bool mismatched(Mismatch kind, std::string_view text, std::string& out);
-  Mismatch judge(std::string_view word) const;
+  std::optional<Wrong> wrong(std::string_view rest) const;
+  std::optional<Wrong> wrong_mark(std::string_view rest) const;
+  std::optional<Wrong> cut(std::string_view rest) const;
+  size_t depth(std::string_view text, size_t at);
+  std::string written(std::string_view value, std::string_view text, size_t at);
+  bool mismatched(const Wrong& wrong, std::string_view text, size_t at, std::string& out);
 
   Vault& vault_;
   Escaping escaping_;
   OnMismatch on_mismatch_;
+  const PastTokens* past_;
   std::vector<Token> tokens_;  // sorted
   std::bitset<65536> starts_;  // of two bytes
   size_t generation_ = ~size_t{0};

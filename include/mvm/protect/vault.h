@@ -71,6 +71,8 @@ class Vault {
 
 // What tokens made of text start with; nothing else should.
 inline constexpr std::string_view kTokenMark = "mvmpii";
+// How many letters such a token has, less its domain.
+inline constexpr size_t kMarkedToken = 32;
 // Where tokens that stand for mail addresses live (RFC 2606: nobody's).
 inline constexpr std::string_view kTokenDomain = "@pii.invalid";
 

@@ -15,6 +15,8 @@
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -43,7 +45,12 @@ class Finder {
     Units units = Units::Bytes;
   };
 
-  // `text` has at least kMinText bytes and is not kept: what is made of it lies in locked memory.
+  // Where what is made of the texts lies: locked memory, or such as costs little, for what is no
+  // secret.
+  enum class Memory : uint8_t { Locked, Plain };
+  explicit Finder(Memory memory = Memory::Locked) : memory_(memory) {}
+
+  // `text` has at least kMinText bytes and is not kept.
   static constexpr size_t kMinText = 8;
   void add(std::string_view text, uint32_t id, bool all_forms);
 
@@ -59,10 +66,13 @@ class Finder {
     Form form;
   };
   void add(const Needle& needle);
+  std::string_view keep(std::string_view text);
   size_t next_start(std::string_view text, size_t at) const noexcept;
   Hit at_start(std::string_view text, bool& more) const noexcept;
 
+  Memory memory_;
   Locked locked_;
+  std::deque<std::string> plain_;
   std::vector<Needle> needles_;
   std::array<std::vector<uint16_t>, 256> by_first_;
   std::bitset<65536> pairs_;  // of two bytes that a hit may start with

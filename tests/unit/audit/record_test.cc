@@ -99,6 +99,11 @@ TEST(AuditRecord, OfPersonalDataHoldsItsClassAndPlaceAlone) {
                                 R"("data":"email","place":"body","count":2,"prev")"));
     EXPECT_TRUE(parse(line));
   }
+  const std::string changed =
+      line_of(PiiUse{PiiUse::Kind::Mismatched, 9, HostName("api.test"), 443, ClassName("card"),
+                     ClassName("body"), 1, ClassName("reencoded")});
+  EXPECT_THAT(changed, HasSubstr(R"("data":"card","change":"reencoded","place":"body","prev")"));
+  EXPECT_TRUE(parse(changed));
   EXPECT_EQ(ClassName("jane@example.com").text(), "invalid");
 }
 

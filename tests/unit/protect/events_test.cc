@@ -211,11 +211,33 @@ TEST(Events, ChangedTokensAreCountedAndRefused) {
   for (char& c : upper) c = static_cast<char>(std::toupper(c));
   EventRestorer keep(t.vault, Kind::ServerSent, OnMismatch::Keep);
   EXPECT_EQ(run(keep, delta(upper), 1), delta(upper));
-  EXPECT_EQ(keep.counts().mismatches.at(static_cast<size_t>(Mismatch::CaseChanged)), 1U);
+  const auto count = [](const EventRestorer& restorer, Mismatch kind, PiiClass of) {
+    return restorer.counts().mismatches.at(static_cast<size_t>(kind)).at(static_cast<size_t>(of));
+  };
+  EXPECT_EQ(count(keep, Mismatch::CaseChanged, PiiClass::Email), 1U);
   EventRestorer redact(t.vault, Kind::ServerSent, OnMismatch::Redact);
   EXPECT_EQ(said(run(redact, delta("a " + upper + " b"), 1)), "a [redacted]@PII.INVALID b");
   EventRestorer deny(t.vault, Kind::ServerSent, OnMismatch::Deny);
   EXPECT_EQ(run(deny, delta("a") + delta(upper), 1), delta("a") + "[refused]");
+
+  // In pieces.
+  const auto in_pieces = [](const std::string& text) {
+    std::string out;
+    for (size_t at = 0; at < text.size(); at += 3) out += delta(text.substr(at, 3));
+    return out;
+  };
+  const std::string cut = t.key.substr(0, 20);
+  const std::string changed = "to " + upper + ", " + cut + "! " + t.card.substr(0, 17) + " end";
+  EventRestorer split(t.vault, Kind::ServerSent, OnMismatch::Keep);
+  EXPECT_EQ(run(split, in_pieces(changed), 1), in_pieces(changed));
+  EXPECT_EQ(count(split, Mismatch::CaseChanged, PiiClass::Email), 1U);
+  EXPECT_EQ(count(split, Mismatch::Truncated, PiiClass::PrivateKey), 1U);
+  EXPECT_EQ(count(split, Mismatch::Truncated, PiiClass::Card), 1U);
+  EventRestorer without(t.vault, Kind::ServerSent, OnMismatch::Redact);
+  EXPECT_EQ(said(run(without, in_pieces(cut + "! " + t.key + " ok"), 1)),
+            "[redacted]! line \\\"one\\\"\\nline two ok");
+  EventRestorer refuse(t.vault, Kind::ServerSent, OnMismatch::Deny);
+  EXPECT_TRUE(run(refuse, in_pieces(upper + " end"), 1).ends_with("[refused]"));
 }
 
 }

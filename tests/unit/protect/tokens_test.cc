@@ -42,6 +42,11 @@ std::string restore(Vault& vault, std::string_view text, Escaping escaping = Esc
   return out;
 }
 
+size_t count(const Restorer& restorer, Mismatch kind, std::optional<PiiClass> of) {
+  const size_t index = of ? static_cast<size_t>(*of) : kPiiClasses;
+  return restorer.counts().mismatches.at(static_cast<size_t>(kind)).at(index);
+}
+
 TEST(Vault, TheSameValueHasOneTokenInAFlowAndAnotherInTheNext) {
   Vault one({});
   Vault two({});
@@ -229,12 +234,64 @@ TEST(Restorer, MismatchesAreJudgedAndFollowPolicy) {
   std::string out;
   restorer.feed(upper + " " + foreign + " " + token.substr(0, 20) + " ", kNow, out);
   restorer.finish(kNow, out);
-  const auto count = [&](Mismatch kind) {
-    return restorer.counts().mismatches.at(static_cast<size_t>(kind));
+  EXPECT_EQ(count(restorer, Mismatch::CaseChanged, PiiClass::ApiKey), 1U);
+  EXPECT_EQ(count(restorer, Mismatch::Unknown, std::nullopt), 1U);
+  EXPECT_EQ(count(restorer, Mismatch::Truncated, PiiClass::ApiKey), 1U);
+}
+
+// Those of digits, which no mark tells from other numbers.
+TEST(Restorer, NumbersThatWereCutOrAreAnotherFlowsAreMismatches) {
+  Vault vault({});
+  Vault other({});
+  PastTokens past;
+  const auto judged = [&](const std::string& text, Mismatch kind, PiiClass of) {
+    for (size_t cut = 0; cut <= text.size(); ++cut) {
+      Restorer restorer(vault, Escaping::Plain, OnMismatch::Keep, &past);
+      std::string out;
+      restorer.feed(std::string_view(text).substr(0, cut), kNow, out);
+      restorer.feed(std::string_view(text).substr(cut), kNow, out);
+      restorer.finish(kNow, out);
+      EXPECT_EQ(out, text);
+      EXPECT_EQ(count(restorer, kind, of), 1U) << text << " cut at " << cut;
+    }
+    EXPECT_EQ(restore(vault, "a " + text + " b", Escaping::Plain, OnMismatch::Keep),
+              "a " + text + " b");
   };
-  EXPECT_EQ(count(Mismatch::CaseChanged), 1U);
-  EXPECT_EQ(count(Mismatch::Unknown), 1U);
-  EXPECT_EQ(count(Mismatch::Truncated), 1U);
+  for (const Value& value : kValues) {
+    const std::string token = token_of(vault, value);
+    const std::string foreign = token_of(other, value);
+    past.add(token, value.kind);
+    past.add(foreign, value.kind);
+    judged("is " + foreign, Mismatch::Unknown, value.kind);
+    const auto digits =
+        std::ranges::count_if(token, [](unsigned char c) { return std::isalnum(c); });
+    if (digits < 11) continue;  // what is left of it is no rare number
+    judged(token.substr(0, token.size() - 1), Mismatch::Truncated, value.kind);
+    judged(token + "7", Mismatch::Truncated, value.kind);
+    std::string upper = token;
+    std::ranges::transform(upper, upper.begin(), [](unsigned char c) { return std::toupper(c); });
+    if (upper != token) judged("(" + upper + ")", Mismatch::CaseChanged, value.kind);
+  }
+  const std::string card = token_of(vault, kValues[2]);
+  Restorer restorer(vault, Escaping::JsonString, OnMismatch::Redact);
+  std::string out;
+  restorer.feed("{\"a\":" + card + "1,\"b\":\"" + card + "1\",\"c\":" + card + "}", kNow, out);
+  restorer.finish(kNow, out);
+  EXPECT_EQ(out, "{\"a\":\"[redacted]\"1,\"b\":\"[redacted]1\",\"c\":5555555555554444}");
+}
+
+TEST(PastTokens, TheLastOnesAreRemembered) {
+  PastTokens past;
+  past.add("999900000001", PiiClass::Card);
+  for (size_t i = 1; i < PastTokens::kMax; ++i) past.add("8" + std::to_string(i), PiiClass::Phone);
+  ASSERT_TRUE(past.at("999900000001 and more"));
+  EXPECT_EQ(past.at("999900000001")->kind, PiiClass::Card);
+  EXPECT_EQ(past.begun("99990"), PiiClass::Card);
+  past.add("81", PiiClass::Phone);  // is there
+  EXPECT_TRUE(past.at("999900000001"));
+  past.add("new", PiiClass::Phone);
+  EXPECT_FALSE(past.at("999900000001"));
+  EXPECT_TRUE(past.at("new"));
 }
 
 TEST(Restorer, HoldsBackOnlyWhatMayBeAToken) {
