@@ -4,7 +4,7 @@
 //   request_head()   target and fields are replaced in place
 //   request_body()   decoder ─ rewriter of its form ─ encoder
 //   response_head()  tokens in fields are put back
-//   response_body()  decoder ─ watch ─ restorer ─ encoder
+//   response_body()  decoder ─ UTF-8 ─ watch ─ restorer ─ UTF-8 ─ encoder
 
 #include <map>
 #include <optional>
@@ -55,7 +55,9 @@ class PiiFilter final : public egress::ExchangeFilter {
   bool has_tokens() const;
   void restore_fields(http::Headers& headers);
   std::string restored(std::string_view text, protect::Restorer& restorer);
+  class Restoring;
   bool make_restorer(const http::ResponseHead& head);
+  bool restore(std::string_view text, bool last, std::string& out);
   egress::FilterVerdict mismatched();
   void count(const protect::Restorer::Counts& counts, std::string_view place);
   void count_body();
@@ -82,6 +84,7 @@ class PiiFilter final : public egress::ExchangeFilter {
   std::unique_ptr<protect::BodyRewriter> rewriter_;
   bool request_done_ = true;
   Coded response_;
+  std::unique_ptr<protect::BodyRewriter> answer_;
   std::optional<TokenWatch> watch_;
   std::unique_ptr<protect::Restorer> restorer_;
   std::unique_ptr<protect::EventRestorer> events_;

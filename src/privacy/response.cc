@@ -106,6 +106,19 @@ FilterVerdict PiiFilter::response_head(http::ResponseHead& head, BodyUse& body) 
   return {};
 }
 
+// An answer's text, as UTF-8.
+class PiiFilter::Restoring final : public protect::BodyRewriter {
+ public:
+  explicit Restoring(PiiFilter& filter) : filter_(filter) {}
+  bool feed(std::string_view text, std::string& out) override {
+    return filter_.restore(text, false, out);
+  }
+  bool finish(std::string& out) override { return filter_.restore({}, true, out); }
+
+ private:
+  PiiFilter& filter_;
+};
+
 // False: its body passes as it is.
 bool PiiFilter::make_restorer(const http::ResponseHead& head) {
   const auto codings = http::content_codings(head.headers);
@@ -125,21 +138,33 @@ bool PiiFilter::make_restorer(const http::ResponseHead& head) {
   else
     restorer_ =
         std::make_unique<protect::Restorer>(tokens_->vault, escaping, on_mismatch, &source_.past_);
+  const auto make = [this](std::string_view) { return std::make_unique<Restoring>(*this); };
+  if (type && protect::body_form(*type) != protect::BodyForm::Opaque)
+    answer_ = protect::unicode_rewriter(type->charset, make);
+  else
+    answer_ = make({});
   response_ = coded(*codings);
   return true;
 }
 
-FilterVerdict PiiFilter::response_body(ByteView in, bool last, Bytes& out) {
+bool PiiFilter::restore(std::string_view text, bool last, std::string& out) {
   const auto now = source_.clock_();
-  const auto give = [&](const std::string& text, std::string& made) {
-    return events_ ? events_->feed(text, now, made) : restorer_->feed(text, now, made);
+  std::string watched;
+  bool fine = watch_->feed(text, watched) && (!last || watch_->finish(watched));
+  const auto through = [&](auto& restorer) {
+    return restorer.feed(watched, now, out) && (!last || restorer.finish(now, out));
   };
+  fine = fine && (events_ ? through(*events_) : through(*restorer_));
+  mismatch_ = mismatch_ || !fine;
+  return fine;
+}
+
+FilterVerdict PiiFilter::response_body(ByteView in, bool last, Bytes& out) {
   const auto restore = [&](std::string_view text, std::string& made) {
-    std::string watched;
-    return watch_->feed(text, watched) && give(watched, made);
+    return answer_->feed(text, made);
   };
   const Passed passed = pass(response_, in, restore, true, out);
-  if (passed == Passed::Refused) return mismatched();
+  if (mismatch_) return mismatched();
   const auto damaged = [&](std::string_view why) -> FilterVerdict {
     egress::FilterRefusal refusal;
     refusal.reason = policy::Reason::Unreadable;
@@ -150,20 +175,23 @@ FilterVerdict PiiFilter::response_body(ByteView in, bool last, Bytes& out) {
     refusal.answer.message = "the answer cannot be decoded: " + std::string(why);
     return refusal;
   };
+  constexpr std::string_view kNoText = "it is not text of the charset that it is said to be";
   if (passed == Passed::Damaged) return damaged(response_.decoder->problem());
+  if (passed == Passed::Refused) return damaged(kNoText);
   if (!last) return {};
   if (response_.decoder && !response_.decoder->whole())
     return damaged("its content coding ends too early");
   std::string rest;
-  std::string watched;
-  if (!watch_->finish(watched) || !give(watched, rest)) return mismatched();
-  if (!(events_ ? events_->finish(now, rest) : restorer_->finish(now, rest))) return mismatched();
+  const bool whole = answer_->finish(rest);
+  if (mismatch_) return mismatched();
+  if (!whole) return damaged(kNoText);
   end(response_, rest, out);
   return {};
 }
 
 FilterVerdict PiiFilter::mismatched() {
   count_body();
+  answer_.reset();
   watch_.reset();
   restorer_.reset();
   events_.reset();

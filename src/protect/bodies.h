@@ -13,11 +13,6 @@ std::unique_ptr<BodyRewriter> xml_rewriter(Detectors detectors, Replace replace)
 // `depth`: of multiparts within each other.
 std::unique_ptr<BodyRewriter> multipart_rewriter(const std::string& boundary,
                                                  const BodyRules& rules, unsigned depth);
-// Text that may be UTF-16, as its charset, its byte order mark or its first bytes say; `inner`
-// rewrites the UTF-8 that it stands for.
-std::unique_ptr<BodyRewriter> unicode_rewriter(const std::string& charset,
-                                               std::unique_ptr<BodyRewriter> inner);
-
 inline constexpr unsigned kMaxMultipartDepth = 3;
 std::unique_ptr<BodyRewriter> body_rewriter(const MediaType& type, const BodyRules& rules,
                                             unsigned depth);

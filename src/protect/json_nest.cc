@@ -93,7 +93,7 @@ void JsonNest::between(size_t index, char c) {
   Level& level = levels_.at(index);
   const bool apart =
       is_white(c) ||
-      (level.bare && (c == kRecord || kByteOrderMark.find(c) != kByteOrderMark.npos));
+      (index == 0 && (c == kRecord || kByteOrderMark.find(c) != kByteOrderMark.npos));
   if (apart) return;
   if (c == '{' || c == '[' || level.bare) return value(index, c);
   level.where = Where::Nowhere;

@@ -113,6 +113,35 @@ TEST_F(Tokens, OfFieldsAreJudgedToo) {
   EXPECT_THAT(told(), Contains("mismatched reencoded email header 1"));
 }
 
+TEST_F(Tokens, InAnswersOfUtf16AreRestored) {
+  const auto wide = [](std::string_view text, bool big) {
+    std::string out;
+    for (const char c : text) out += big ? std::string{'\0', c} : std::string{c, '\0'};
+    return out;
+  };
+  make("tokenize");
+  for (const bool big : {false, true})
+    for (const std::string charset :
+         {big ? "; charset=utf-16be" : "; charset=utf-16le", "; charset=utf-16", ""})
+      for (const size_t step : {1, 2, 7, 1000}) {
+        const std::string mark = big ? "\xfe\xff" : "\xff\xfe";
+        const auto filter = begin();
+        const std::string token = send(*filter, request("/"), kMail).body;
+        const http::Headers headers = {{"Content-Type", "application/json" + charset}};
+        const auto text = [&](std::string_view what) {
+          return mark + wide("[\"" + std::string(what) + "\"]", big);
+        };
+        const Got got = receive(*filter, response(headers), text(token), step);
+        EXPECT_EQ(got.refusal, "");
+        EXPECT_EQ(got.body, text(kMail)) << charset << " " << step;
+      }
+  const auto filter = begin();
+  send(*filter, request("/"), kMail);
+  EXPECT_THAT(
+      receive(*filter, response({{"Content-Type", "text/plain; charset=utf-16le"}}), "odd").refusal,
+      HasSubstr("not text of the charset"));
+}
+
 // One of digits has no mark by which it could be told.
 TEST_F(Tokens, OfAnotherFlowAreRememberedWithTheirClass) {
   make("tokenize");
