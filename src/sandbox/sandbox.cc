@@ -148,6 +148,7 @@ class Sandbox::Impl {
   std::shared_ptr<const secret::Secrets> secrets_;
   Withholder withholder_;
   std::unique_ptr<AiMeter> ai_;
+  std::shared_ptr<privacy::PiiSource> pii_;
   Network network_;  // begins at once: it is made while the rest is
   sys::Fd control_;
   sys::Fd data_;
@@ -186,10 +187,10 @@ class Sandbox::Impl {
 // of their placeholders: those are not the guest's to lose.
 std::vector<std::shared_ptr<egress::FilterSource>> Sandbox::Impl::filters() {
   std::vector<std::shared_ptr<egress::FilterSource>> out;
-  if (auto pii = pii_source(config_.network, [this](const privacy::Note& note) {
-        static_cast<void>(audit_.record(pii_record(withholder_.cleaned(note))));
-      }))
-    out.push_back(std::move(pii));
+  pii_ = pii_source(config_.network, [this](const privacy::Note& note) {
+    static_cast<void>(audit_.record(pii_record(withholder_.cleaned(note))));
+  });
+  if (pii_) out.push_back(pii_);
   auto secrets =
       secret_source(secrets_, {[this](const guard::SecretNotice& notice) {
                                  return audit_.record(secret_record(withholder_.cleaned(notice)));
@@ -250,11 +251,13 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config,
             [this](const std::string& run) -> std::optional<std::string> {
               if (!audit_.record(audit::ExecStarted{audit::RunId(run)})) return audit_.why();
               if (ai_) ai_->run_began(run);
+              if (pii_) pii_->run_changed();
               return std::nullopt;
             },
             [this](const std::string& run, const std::optional<proto::ExecResult>& result) {
               audit_.record_end(run, result);
               if (ai_) ai_->run_ended(run);
+              if (pii_) pii_->run_changed();
             }}),
       desk_(loop, mux_, network_, audit_),
       ports_(loop, mux_),

@@ -48,6 +48,9 @@ class PiiSource final : public egress::FilterSource {
   PiiSource(Rules rules, NoteSink sink, Clock clock = std::chrono::steady_clock::now);
 
   std::unique_ptr<egress::ExchangeFilter> begin(const egress::Exchange& exchange) override;
+  // A command began or ended: what is sent from here on is no part of the conversations so far, and
+  // gets tokens of its own. Exchanges under way keep theirs.
+  void run_changed() noexcept { windows_.clear(); }
 
  private:
   friend class PiiFilter;

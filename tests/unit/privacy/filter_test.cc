@@ -76,6 +76,20 @@ TEST_F(Pii, ExchangesOfOneWindowShareTheirs) {
   EXPECT_NE(send(*begin(), request("/"), kMail).body, one);
 }
 
+// Whose tokens another command's requests are not to be told by.
+TEST_F(Pii, AWindowEndsWhereACommandBeginsOrEnds) {
+  proto::PiiConfig config;
+  config.mode = "tokenize";
+  config.token_window_ms = 60'000;
+  make(config);
+  const auto under_way = begin();
+  const std::string one = send(*under_way, request("/"), kMail).body;
+  source_->run_changed();
+  EXPECT_NE(send(*begin(), request("/"), kMail).body, one);
+  EXPECT_EQ(receive(*begin(), response(), one).body, one);
+  EXPECT_EQ(receive(*under_way, response(), one).body, kMail);
+}
+
 TEST_F(Pii, LateAndSecondTokensStayTokens) {
   proto::PiiConfig config;
   config.mode = "tokenize";
