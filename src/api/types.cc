@@ -199,6 +199,8 @@ void describe(Io& io, T& value) {
     io("token_lifetime_ms", value.token_lifetime_ms);
     io("token_once", value.token_once);
     io("token_window_ms", value.token_window_ms);
+    io("max_value", value.max_value);
+    io("max_growth", value.max_growth);
   } else if constexpr (std::is_same_v<Plain, proto::NetworkRoute>) {
     io("id", value.id);
     io.required("host", value.host);

@@ -127,6 +127,8 @@ static proto::PiiConfig pii_of(const config::Settings& settings) {
   pii.token_lifetime_ms = settings.pii_token_lifetime_ms.value_or(pii.token_lifetime_ms);
   pii.token_window_ms = settings.pii_token_window_ms.value_or(0);
   pii.token_once = settings.pii_token_once.value_or(false);
+  pii.max_value = settings.pii_max_value.value_or(pii.max_value);
+  pii.max_growth = settings.pii_max_growth.value_or(pii.max_growth);
   privacy::compile(pii);  // says what is wrong before anything is started
   return pii;
 }

@@ -255,6 +255,15 @@ constexpr std::array kKeys = {
         "those of a conversation do. 0s: each has tokens of its own."},
     Key{"pii", "token_once", Type::Boolean, &S::pii_token_once, "false", "", 0, 0, 1, nullptr, "",
         "", "A token is put back a single time."},
+    Key{"pii", "max_value", Type::Size, &S::pii_max_value, "1M", "", proto::kMinPiiValue,
+        proto::kMaxPiiValue, 1, nullptr, "", "",
+        "Most bytes of one value of a request, such as a string, that are held until it is whole. "
+        "A "
+        "request with a longer one is refused."},
+    Key{"pii", "max_growth", Type::Integer, &S::pii_max_growth, "200", "", proto::kMinPiiGrowth,
+        proto::kMaxPiiGrowth, 1, nullptr, "", "",
+        "By how many times a compressed body may grow when it is decoded, beyond its first 4 MiB. "
+        "What grows more is refused."},
     Key{"builder", "image", Type::Text, &S::builder_image, "mvm-builder", "", 0, 0, 1, check_image,
         "", "MVM_BUILDER_IMAGE",
         "Image of the builder, in which flakes are built: it has Nix and git. There is one builder "

@@ -47,10 +47,12 @@ PiiFilter::PiiFilter(PiiSource& source, const egress::Exchange& exchange, Plan p
       tokens_(std::move(tokens)),
       scanner_({plan_.looked_for(), source.rules_.patterns}) {}
 
-PiiFilter::Coded PiiFilter::coded(const std::vector<http::Coding>& codings) {
+PiiFilter::Coded PiiFilter::coded(const std::vector<http::Coding>& codings) const {
   Coded out;
   if (codings.empty()) return out;
-  out.decoder.emplace(codings);
+  http::DecodeLimits limits;
+  limits.ratio = source_.rules_.max_growth;
+  out.decoder.emplace(codings, limits);
   out.encoder.emplace(codings);
   return out;
 }

@@ -62,7 +62,7 @@ class PiiFilter final : public egress::ExchangeFilter {
   void count(const protect::Restorer::Counts& counts, std::string_view place);
   void count_body();
 
-  static Coded coded(const std::vector<http::Coding>& codings);
+  Coded coded(const std::vector<http::Coding>& codings) const;
   // Through decoder, `use` and encoder; each piece can be decoded at once where `flush` says so.
   Passed pass(Coded& coded, ByteView in, const Use& use, bool flush, Bytes& out);
   static void end(Coded& coded, const std::string& rest, Bytes& out);

@@ -167,11 +167,13 @@ FilterVerdict PiiFilter::prepare_body(const http::RequestHead& head, BodyUse& bo
   const auto media = protect::parse_media_type(type == nullptr ? "" : *type);
   if (!media || http::count(head.headers, "content-type") > 1)
     return undecodable("its Content-Type is malformed");
-  const protect::BodyRules rules{
-      {plan_.looked_for(), source_.rules_.patterns}, replacer("body"), [this] {
-        note(Note::Kind::Undecodable, "part", "body");
-        return source_.rules_.pass_undecodable;
-      }};
+  const protect::BodyRules rules{{plan_.looked_for(), source_.rules_.patterns},
+                                 replacer("body"),
+                                 [this] {
+                                   note(Note::Kind::Undecodable, "part", "body");
+                                   return source_.rules_.pass_undecodable;
+                                 },
+                                 source_.rules_.max_value};
   rewriter_ = protect::body_rewriter(*media, rules);
   if (!rewriter_) return undecodable("nothing is known of the text in a body of its Content-Type");
   request_ = coded(*codings);
@@ -198,7 +200,8 @@ FilterVerdict PiiFilter::request_body(ByteView in, bool last, Bytes& out) {
   if (!denied_.empty()) return denied();
   if (passed == Passed::Damaged) return unreadable(std::string(request_.decoder->problem()));
   if (passed == Passed::Refused)
-    return unreadable("it is not what its Content-Type says, or one value is over 1 MiB");
+    return unreadable(
+        "it is not what its Content-Type says, or one value is longer than pii.max_value");
   if (!last) return {};
   request_done_ = true;
   if (request_.decoder && !request_.decoder->whole())

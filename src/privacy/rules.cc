@@ -259,6 +259,9 @@ Rules compile(const proto::PiiConfig& config) {
   out.token_lifetime = std::chrono::milliseconds(config.token_lifetime_ms);
   out.token_window = std::chrono::milliseconds(config.token_window_ms);
   out.token_once = config.token_once;
+  // What comes over the API has not been through the manifest's bounds.
+  out.max_value = std::clamp(config.max_value, proto::kMinPiiValue, proto::kMaxPiiValue);
+  out.max_growth = std::clamp(config.max_growth, proto::kMinPiiGrowth, proto::kMaxPiiGrowth);
   return out;
 }
 

@@ -124,11 +124,11 @@ BodyForm body_form(const MediaType& type) {
 static std::unique_ptr<BodyRewriter> rewriter_of(BodyForm form, const BodyRules& rules) {
   switch (form) {
     case BodyForm::Json:
-      return std::make_unique<JsonRewriter>(rules.detectors, rules.replace);
+      return std::make_unique<JsonRewriter>(rules.detectors, rules.replace, rules.max_held);
     case BodyForm::Fields:
-      return fields_rewriter(rules.detectors, rules.replace);
+      return fields_rewriter(rules);
     case BodyForm::Xml:
-      return xml_rewriter(rules.detectors, rules.replace);
+      return xml_rewriter(rules);
     case BodyForm::Text:
       return text_rewriter(rules.detectors, rules.replace);
     case BodyForm::Multipart:

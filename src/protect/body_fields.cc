@@ -7,14 +7,14 @@ namespace {
 
 class FieldsRewriter final : public BodyRewriter {
  public:
-  FieldsRewriter(Detectors detectors, Replace replace)
-      : scanner_(std::move(detectors)), replace_(std::move(replace)) {}
+  explicit FieldsRewriter(const BodyRules& rules)
+      : scanner_(rules.detectors), replace_(rules.replace), max_held_(rules.max_held) {}
 
   bool feed(std::string_view bytes, std::string& out) override {
     while (!bytes.empty()) {
       const size_t end = bytes.find('&');
       pair_ += bytes.substr(0, end);
-      if (pair_.size() > kMaxHeld) return false;
+      if (pair_.size() > max_held_) return false;
       if (end == bytes.npos) return true;
       flush(out);
       out += '&';
@@ -36,13 +36,14 @@ class FieldsRewriter final : public BodyRewriter {
 
   ValueScanner scanner_;
   Replace replace_;
+  size_t max_held_;
   std::string pair_;
 };
 
 }
 
-std::unique_ptr<BodyRewriter> fields_rewriter(Detectors detectors, Replace replace) {
-  return std::make_unique<FieldsRewriter>(std::move(detectors), std::move(replace));
+std::unique_ptr<BodyRewriter> fields_rewriter(const BodyRules& rules) {
+  return std::make_unique<FieldsRewriter>(rules);
 }
 
 }

@@ -70,8 +70,8 @@ Decoded xml_decoded(std::string_view raw) {
 
 class XmlRewriter final : public BodyRewriter {
  public:
-  XmlRewriter(Detectors detectors, Replace replace)
-      : scanner_(std::move(detectors)), replace_(std::move(replace)) {}
+  explicit XmlRewriter(const BodyRules& rules)
+      : scanner_(rules.detectors), replace_(rules.replace), max_held_(rules.max_held) {}
 
   bool feed(std::string_view bytes, std::string& out) override {
     for (const char c : bytes) {
@@ -81,7 +81,7 @@ class XmlRewriter final : public BodyRewriter {
         in_markup_ = true;
       }
       held_ += c;
-      if (held_.size() > kMaxHeld) return false;
+      if (held_.size() > max_held_) return false;
       if (!in_markup_) continue;
       if (quote_ != '\0') {
         if (c == quote_) quote_ = '\0';
@@ -168,6 +168,7 @@ class XmlRewriter final : public BodyRewriter {
 
   ValueScanner scanner_;
   Replace replace_;
+  size_t max_held_;
   std::string held_;  // a run of text, or markup from its '<' on
   std::string element_;
   bool in_markup_ = false;
@@ -176,8 +177,8 @@ class XmlRewriter final : public BodyRewriter {
 
 }
 
-std::unique_ptr<BodyRewriter> xml_rewriter(Detectors detectors, Replace replace) {
-  return std::make_unique<XmlRewriter>(std::move(detectors), std::move(replace));
+std::unique_ptr<BodyRewriter> xml_rewriter(const BodyRules& rules) {
+  return std::make_unique<XmlRewriter>(rules);
 }
 
 }

@@ -65,7 +65,7 @@ std::optional<std::string> JsonRewriter::rewritten(std::string_view text) {
   JsonNest nest = JsonNest::text();
   nest.feed(text);
   if (nested_ < kMaxNested && nest.is_whole()) {
-    JsonRewriter inner(scanner_, replace_, name_, nested_ + 1);
+    JsonRewriter inner(scanner_, replace_, max_string_, name_, nested_ + 1);
     std::string out;
     if (inner.feed(text, out) && inner.finish(out))
       return out == text ? std::nullopt : std::optional(std::move(out));
@@ -115,7 +115,7 @@ bool JsonRewriter::string_byte(char c) {
   }
   escape_ = !escape_ && c == '\\';
   pending_ += c;
-  return pending_.size() <= kMaxString;
+  return pending_.size() <= max_string_;
 }
 
 bool JsonRewriter::outside_byte(char c, std::string& out) {
@@ -156,7 +156,7 @@ bool JsonRewriter::feed(std::string_view bytes, std::string& out) {
       const std::string_view run = bytes.substr(at, plain_run(bytes.substr(at), in_string));
       (in_string ? pending_ : out) += run;
       at += run.size();
-      if (pending_.size() > kMaxString) failed_ = true;
+      if (pending_.size() > max_string_) failed_ = true;
       if (failed_) return false;
       if (at == bytes.size()) break;
     }
@@ -177,7 +177,7 @@ bool JsonRewriter::feed(std::string_view bytes, std::string& out) {
       case Where::Behind:
         if (is_white(c)) {
           white_ += c;
-          fine = white_.size() <= kMaxString;
+          fine = white_.size() <= max_string_;
         } else if (c == ':') {
           fine = flush_name(out);
           out += c;

@@ -22,6 +22,8 @@ Bytes PiiConfig::encode() const {
     map.unsigned_integer("token_lifetime", token_lifetime_ms);
     map.boolean("token_once", token_once);
     map.unsigned_integer("token_window", token_window_ms);
+    map.unsigned_integer("max_value", max_value);
+    map.unsigned_integer("max_growth", max_growth);
   }
   return out;
 }
@@ -50,6 +52,10 @@ std::optional<PiiConfig> PiiConfig::decode(ByteView data) {
       config.token_once = in.boolean();
     } else if (field.is("token_window")) {
       config.token_window_ms = in.unsigned_integer(kMaxPiiTimeMs);
+    } else if (field.is("max_value")) {
+      config.max_value = in.unsigned_integer(kMaxPiiValue);
+    } else if (field.is("max_growth")) {
+      config.max_growth = in.unsigned_integer(kMaxPiiGrowth);
     } else {
       field.skip();
     }

@@ -86,6 +86,8 @@ struct Settings {
   std::optional<uint64_t> pii_token_lifetime_ms;
   std::optional<uint64_t> pii_token_window_ms;
   std::optional<bool> pii_token_once;
+  std::optional<uint64_t> pii_max_value;
+  std::optional<uint64_t> pii_max_growth;
   // The builder, where flakes are built.
   std::optional<std::string> builder_image;
   std::optional<uint64_t> builder_cpus;    // 0: as many as the host has

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "mvm/policy/policy.h"
+#include "mvm/protect/body.h"
 #include "mvm/protect/restore.h"
 #include "mvm/protect/value.h"
 #include "mvm/proto/pii.h"
@@ -56,6 +57,8 @@ struct Rules {
   std::chrono::milliseconds token_lifetime{};
   std::chrono::milliseconds token_window{};
   bool token_once = false;
+  size_t max_value = protect::BodyRewriter::kMaxHeld;
+  uint64_t max_growth = 0;
 
   // `host` as it was admitted: a name, or an address as text.
   Plan plan(std::string_view host, uint16_t port) const;

@@ -15,7 +15,8 @@ namespace mvm::protect {
 
 class BodyRewriter {
  public:
-  // The most that is held back of one value (a string, a field, a run of text in XML).
+  // The most that is held back of one value (a string, a field, a run of text in XML), where
+  // nothing else is said.
   static constexpr size_t kMaxHeld = size_t{1} << 20;
 
   virtual ~BodyRewriter() = default;
@@ -43,6 +44,7 @@ struct BodyRules {
   Replace replace;
   // Of a part of a multipart body that is opaque: true when it may pass. None: it may not.
   std::function<bool()> pass_opaque;
+  size_t max_held = BodyRewriter::kMaxHeld;
 };
 
 // Null for an opaque one.

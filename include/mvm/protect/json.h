@@ -17,13 +17,13 @@ namespace mvm::protect {
 
 class JsonRewriter final : public BodyRewriter {
  public:
-  static constexpr size_t kMaxString = size_t{1} << 20;
   static constexpr size_t kMaxNumber = 512;
   static constexpr unsigned kMaxNested = 3;
 
-  JsonRewriter(Detectors detectors, Replace replace)
+  JsonRewriter(Detectors detectors, Replace replace, size_t max_string = kMaxHeld)
       : scanner_(std::make_shared<ValueScanner>(std::move(detectors))),
-        replace_(std::move(replace)) {}
+        replace_(std::move(replace)),
+        max_string_(max_string) {}
 
   // Appends to `out` what is decided; a string waits until it is whole and known to be no name.
   // False when a string or number is over its limit, or an escape is none: the document cannot be
@@ -34,10 +34,11 @@ class JsonRewriter final : public BodyRewriter {
 
  private:
   // For what a string called `name` holds.
-  JsonRewriter(std::shared_ptr<ValueScanner> scanner, Replace replace, std::string name,
-               unsigned nested)
+  JsonRewriter(std::shared_ptr<ValueScanner> scanner, Replace replace, size_t max_string,
+               std::string name, unsigned nested)
       : scanner_(std::move(scanner)),
         replace_(std::move(replace)),
+        max_string_(max_string),
         nested_(nested),
         name_(std::move(name)) {}
 
@@ -49,6 +50,7 @@ class JsonRewriter final : public BodyRewriter {
 
   std::shared_ptr<ValueScanner> scanner_;
   Replace replace_;
+  size_t max_string_;
   unsigned nested_ = 0;
   std::string name_;     // of the value that comes, decoded
   std::string pending_;  // a string or number as it was written, without quotes

@@ -740,7 +740,8 @@ TEST_F(Actions, UpRefusesSecretsThatContradictOrAreMissing) {
 TEST_F(Actions, UpAsksForWhatBecomesOfPersonalData) {
   write("mvm.toml",
         "name = \"web\"\n[pii]\nmode = \"detect\"\ncategories = [\"personal\"]\n"
-        "rules = [\"deny card\"]\npatterns = [\"ticket TCK-[0-9]+\"]\ntoken_window = \"1m\"\n");
+        "rules = [\"deny card\"]\npatterns = [\"ticket TCK-[0-9]+\"]\ntoken_window = \"1m\"\n"
+        "max_value = \"64K\"\nmax_growth = 50\n");
   EXPECT_EQ(run({"up", "--pii", "tokenize", "--pii-rule", "allow email at a.example",
                  "--pii-bypass", "*:22"}),
             0);
@@ -752,6 +753,8 @@ TEST_F(Actions, UpAsksForWhatBecomesOfPersonalData) {
   EXPECT_THAT(pii.patterns, ElementsAre("ticket TCK-[0-9]+"));
   EXPECT_THAT(pii.bypass, ElementsAre("*:22"));
   EXPECT_EQ(pii.token_window_ms, 60'000U);
+  EXPECT_EQ(pii.max_value, 65'536U);
+  EXPECT_EQ(pii.max_growth, 50U);
   EXPECT_EQ(pii.on_undecodable, "deny");
   EXPECT_THAT(failure({"up", "--pii-rule", "deny faces"}),
               HasSubstr("pii.rules: \"faces\" is no class of personal data"));

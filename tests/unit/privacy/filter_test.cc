@@ -196,6 +196,32 @@ TEST_F(Pii, WhatCannotBeDecodedIsRefusedOrPasses) {
               "jane.doe@example.com");
 }
 
+TEST_F(Pii, TheLimitsAreTheManifests) {
+  proto::PiiConfig config;
+  config.mode = "tokenize";
+  config.max_value = proto::kMinPiiValue;
+  config.max_growth = 50;
+  make(config);
+  const std::string most(proto::kMinPiiValue, 'x');
+  for (const auto& [type, before, behind] :
+       {std::array{"application/json", "[\"", "\"]"}, std::array{"application/xml", "", "<a/>"},
+        std::array{"application/x-www-form-urlencoded", "", "&a"}}) {
+    const auto sent = [&](const std::string& value) {
+      return send(*begin(), request("/", {{"Content-Type", type}}), before + value + behind)
+          .refusal;
+    };
+    EXPECT_EQ(sent(most), "") << type;
+    EXPECT_THAT(sent(most + "x"), HasSubstr("pii.max_value")) << type;
+  }
+  // Text without a value that would have to be held whole: the allowance is for all.
+  const std::string zeroes = encoded(http::Coding::Gzip, std::string(size_t{8} << 20, ' '));
+  const http::Headers coded = {{"Content-Type", "text/plain"}, {"Content-Encoding", "gzip"}};
+  EXPECT_THAT(send(*begin(), request("/", coded), zeroes).refusal, HasSubstr("unreadable"));
+  config.max_growth = proto::kMaxPiiGrowth;
+  make(config);
+  EXPECT_EQ(send(*begin(), request("/", coded), zeroes).refusal, "");
+}
+
 TEST_F(Pii, TheAnswerComesInACodingThatIsKnown) {
   make("tokenize");
   const Sent sent = send(*begin(), request("/", {{"Accept-Encoding", "gzip, dcz, br"}}, 0), "");

@@ -138,6 +138,8 @@ TEST(PiiConfig, TravelsAsItIs) {
   config.token_lifetime_ms = 5;
   config.token_once = true;
   config.token_window_ms = 7;
+  config.max_value = 65'536;
+  config.max_growth = 8;
   EXPECT_EQ(proto::PiiConfig::decode(config.encode()), config);
   proto::NetworkConfig network;
   network.pii = config;

@@ -84,7 +84,7 @@ TEST(JsonRewriter, RefusesWhatItCannotDecode) {
   for (const std::string_view text :
        {R"({"a":"\x41"})", R"({"a":"\u12"})", R"({"a":"\ud800"})", "\"open"})
     EXPECT_EQ(rewrite(text), "undecodable") << text;
-  EXPECT_EQ(rewrite("\"" + std::string(JsonRewriter::kMaxString + 1, 'x') + "\""), "undecodable");
+  EXPECT_EQ(rewrite("\"" + std::string(JsonRewriter::kMaxHeld + 1, 'x') + "\""), "undecodable");
   EXPECT_EQ(rewrite(std::string(JsonRewriter::kMaxNumber + 1, '1')), "undecodable");
 }
 
