@@ -22,7 +22,10 @@ bool is_binary(std::string_view type) {
       {"application/zip", "application/gzip", "application/x-gzip", "application/x-tar",
        "application/pdf", "application/wasm", "application/zstd", "application/x-xz",
        "application/vnd.docker.image.rootfs.diff.tar.gzip",
-       "application/vnd.oci.image.layer.v1.tar+gzip", "application/x-git-upload-pack-result"});
+       "application/vnd.oci.image.layer.v1.tar+gzip", "application/x-git-upload-pack-result",
+       // Frames that say their length, and checksums of it: a value is longer than its token.
+       "application/vnd.amazon.eventstream", "application/grpc", "application/grpc+proto",
+       "application/protobuf", "application/x-protobuf"});
   for (const std::string_view family : {"image/", "audio/", "video/", "font/"})
     if (type.starts_with(family) && !type.ends_with("+xml")) return true;
   return std::ranges::find(kTypes, type) != kTypes.end();

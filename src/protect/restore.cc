@@ -103,14 +103,18 @@ const Restorer::Token* Restorer::exact(std::string_view rest) const {
   return rest.starts_with(token.text) ? &token : nullptr;
 }
 
-// Of a token of the flow, in any case, or of another one that is known.
-bool Restorer::may_begin(std::string_view rest) const {
+// Of a token of the flow, in any case.
+bool Restorer::own_begins(std::string_view rest) const {
   const auto own = [&](std::string_view text) {
     const auto at = std::ranges::lower_bound(tokens_, text, {}, text_of<Token>);
     return at != tokens_.end() && at->text.size() > text.size() && at->text.starts_with(text);
   };
-  if (rest.size() >= kLongestToken) return false;
-  return own(rest) || own(lowered(rest)) || (past_ != nullptr && past_->begun(rest));
+  return rest.size() < kLongestToken && (own(rest) || own(lowered(rest)));
+}
+
+// Of another one that is known, too.
+bool Restorer::may_begin(std::string_view rest) const {
+  return own_begins(rest) || (past_ != nullptr && past_->begun(rest));
 }
 
 // What `rest` begins with, where that is a token that was changed, or is another flow's. It begins
@@ -169,6 +173,7 @@ std::optional<Restorer::Wrong> Restorer::cut(std::string_view rest) const {
     const std::string_view same = rest.substr(0, length);
     if (std::ranges::count_if(same, [](char c) { return is(c, kAlnum); }) < kEnough) return;
     if (length < token.text.size() && length < rest.size() && in_word(rest[length])) return;
+    while (length < rest.size() && length < kMarkedLetters && is(rest[length], kAlnum)) ++length;
     if (!best || best->length < length) best = {Mismatch::Truncated, length, token.entry->kind};
   };
   if (next != tokens_.end()) look_at(*next);
@@ -184,7 +189,8 @@ bool Restorer::mismatched(const Wrong& wrong, std::string_view text, size_t at, 
       break;
     case OnMismatch::Redact:
       // In place of a number there is a string.
-      if (escaping_ == Escaping::JsonString && depth(text, at) == 0)
+      depth(text, at);
+      if (escaping_ == Escaping::JsonString && nest_.is_outside())
         out += '"' + std::string(kRedacted) + '"';
       else
         out += kRedacted;
@@ -228,7 +234,9 @@ std::string Restorer::written(std::string_view value, std::string_view text, siz
 }
 
 bool Restorer::is_beginning(std::string_view text) const {
-  return !text.empty() && may_begin(text) && exact(text) == nullptr;
+  constexpr size_t kWorthWaiting = 6;  // for another flow's, which would only be counted
+  if (text.empty() || exact(text) != nullptr) return false;
+  return text.size() < kWorthWaiting ? own_begins(text) : may_begin(text);
 }
 
 size_t Restorer::whole_token(std::string_view text) const {

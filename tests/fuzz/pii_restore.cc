@@ -20,9 +20,9 @@ size_t count(std::string_view text, std::string_view part) {
   return found;
 }
 
-std::string restore(Vault& vault, std::string_view text, size_t step) {
+std::string restore(Vault& vault, Escaping escaping, std::string_view text, size_t step) {
   std::string out;
-  Restorer restorer(vault, Escaping::Plain, OnMismatch::Keep);
+  Restorer restorer(vault, escaping, OnMismatch::Keep);
   for (size_t at = 0; at < text.size(); at += step) restorer.feed(text.substr(at, step), {}, out);
   restorer.finish({}, out);
   return out;
@@ -44,8 +44,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     else
       text += static_cast<char>(data[i]);
   }
-  const std::string whole = restore(vault, text, text.size() + 1);
-  if (restore(vault, text, data[0] % 13 + 1) != whole) std::abort();
+  const Escaping escaping = (data[0] & 0x80) == 0 ? Escaping::Plain : Escaping::JsonString;
+  const std::string whole = restore(vault, escaping, text, text.size() + 1);
+  if (restore(vault, escaping, text, data[0] % 13 + 1) != whole) std::abort();
   if (count(whole, kValues[0]) > count(text, mail) + count(text, kValues[0])) std::abort();
   if (count(whole, kValues[1]) > count(text, key) + count(text, kValues[1])) std::abort();
   return 0;

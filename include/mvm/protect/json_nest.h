@@ -28,6 +28,10 @@ class JsonNest {
 
   // Strings within each other around the place behind what was fed.
   size_t depth() const noexcept;
+  // Of a document: it may go on here with something that is no string.
+  bool is_outside() const noexcept {
+    return levels_[0].where != Where::Nowhere && levels_[0].where != Where::String;
+  }
   // What was fed is documents, whole ones.
   bool is_whole() const noexcept { return levels_[0].where == Where::Between && levels_[0].any; }
   // inside_string(): its content may be JSON; and is a document that has not ended.

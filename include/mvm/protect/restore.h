@@ -92,6 +92,7 @@ class Restorer {
   void index();
   bool run(bool final, Vault::Time now, std::string& out);
   const Token* exact(std::string_view rest) const;
+  bool own_begins(std::string_view rest) const;
   bool may_begin(std::string_view rest) const;
   std::optional<Wrong> wrong(std::string_view rest) const;
   std::optional<Wrong> wrong_mark(std::string_view rest) const;

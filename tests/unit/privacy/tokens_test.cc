@@ -99,6 +99,15 @@ TEST_F(Tokens, AnAddressEncodedForAUrlIsOneInFieldsAndForms) {
   EXPECT_EQ(told().back(), "mismatched reencoded email body 1");
 }
 
+TEST_F(Tokens, InFramesOfBytesStay) {
+  make("tokenize");
+  for (const std::string type : {"application/vnd.amazon.eventstream", "application/grpc+proto"}) {
+    const auto filter = begin();
+    const std::string token = send(*filter, request("/"), kMail).body;
+    EXPECT_EQ(receive(*filter, response({{"Content-Type", type}}), token).body, token);
+  }
+}
+
 TEST_F(Tokens, OfFieldsAreJudgedToo) {
   proto::PiiConfig config;
   config.mode = "tokenize";

@@ -277,7 +277,7 @@ TEST(Restorer, NumbersThatWereCutOrAreAnotherFlowsAreMismatches) {
   std::string out;
   restorer.feed("{\"a\":" + card + "1,\"b\":\"" + card + "1\",\"c\":" + card + "}", kNow, out);
   restorer.finish(kNow, out);
-  EXPECT_EQ(out, "{\"a\":\"[redacted]\"1,\"b\":\"[redacted]1\",\"c\":5555555555554444}");
+  EXPECT_EQ(out, "{\"a\":\"[redacted]\",\"b\":\"[redacted]\",\"c\":5555555555554444}");
 }
 
 TEST(PastTokens, TheLastOnesAreRemembered) {
