@@ -141,11 +141,9 @@ bool PiiFilter::make_restorer(const http::ResponseHead& head) {
   else
     restorer_ =
         std::make_unique<protect::Restorer>(tokens_->vault, escaping, on_mismatch, &source_.past_);
-  const auto make = [this](std::string_view) { return std::make_unique<Restoring>(*this); };
+  answer_ = std::make_unique<Restoring>(*this);
   if (type && protect::body_form(*type) != protect::BodyForm::Opaque)
-    answer_ = protect::unicode_rewriter(type->charset, make);
-  else
-    answer_ = make({});
+    answer_ = protect::unicode_rewriter(type->charset, std::move(answer_));
   response_ = coded(*codings);
   return true;
 }

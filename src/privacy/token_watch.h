@@ -4,6 +4,7 @@
 // refused where policy says so. What comes in pieces, as the events of a model's answer, is looked
 // at piece by piece.
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,8 +30,8 @@ class TokenIndex {
 
  private:
   std::vector<Token> tokens_;
-  uint32_t found_by_ = 0;  // of them
-  secret::Finder finder_{secret::Finder::Memory::Plain};
+  uint32_t found_by_ = 0;                 // of them
+  std::optional<secret::Finder> finder_;  // none is made where nobody looks
 };
 
 // The tokens of a flow.
