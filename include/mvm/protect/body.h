@@ -50,8 +50,8 @@ struct BodyRules {
 // Null for an opaque one.
 std::unique_ptr<BodyRewriter> body_rewriter(const MediaType& type, const BodyRules& rules);
 
-// Text that may be UTF-16, as its charset, its byte order mark or its first bytes say; `inner` rewrites
-// the UTF-8 that it stands for.
+// Text that may be UTF-16, as its charset, its byte order mark or its first bytes say; `inner`
+// rewrites the UTF-8 that it stands for.
 std::unique_ptr<BodyRewriter> unicode_rewriter(const std::string& charset,
                                                std::unique_ptr<BodyRewriter> inner);
 
