@@ -323,6 +323,7 @@ void describe(Io& io, T& value) {
     io("health", value.health);
     io("labels", value.labels);
     io("used_by", value.used_by);
+    io.unless_empty("problem", value.problem);
   } else if constexpr (std::is_same_v<Plain, ImportRequest>) {
     io.required("source", value.source);
     io.required("name", value.name);

@@ -175,11 +175,15 @@ int image_list(Context& context, const Arguments& arguments) {
   for (const api::Image& image : images) {
     std::string users;
     for (const std::string& user : image.used_by) users += (users.empty() ? "" : " ") + user;
+    const bool known = image.problem.empty();
     rows.push_back({image.name.empty() ? "-" : printable(image.name, 60),
-                    short_digest(image.digest), format_size(image.size),
-                    image.created_at.substr(0, 10), users.empty() ? "-" : users});
+                    short_digest(image.digest), known ? format_size(image.size) : "?",
+                    known ? image.created_at.substr(0, 10) : "damaged",
+                    users.empty() ? "-" : users});
   }
   context.console.out(table(rows));
+  for (const api::Image& image : images)
+    if (!image.problem.empty()) context.console.err("mvm: " + tame(image.problem) + "\n");
   return kFine;
 }
 

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <string_view>
-#include <vector>
 
 #include <fcntl.h>
 
@@ -24,11 +23,11 @@ Digest tree_of_pieces(uint64_t size, std::span<const Digest> pieces) {
   return file.finish();
 }
 
-Digest tree_of_file(int fd, const std::function<void(uint64_t)>& progress) {
+FilePieces pieces_of_file(int fd, const std::function<void(uint64_t)>& progress) {
   ::posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
   Bytes buffer(kTreePiece);
-  std::vector<Digest> pieces;
-  uint64_t done = 0;
+  FilePieces file;
+  uint64_t& done = file.size;
   while (true) {
     size_t have = 0;
     while (have < buffer.size()) {
@@ -36,12 +35,16 @@ Digest tree_of_file(int fd, const std::function<void(uint64_t)>& progress) {
       if (got == 0) break;
       have += got;
     }
-    if (have == 0) break;
-    pieces.push_back(sha256(ByteView(buffer).first(have)));
+    if (have == 0) return file;
+    file.pieces.push_back(sha256(ByteView(buffer).first(have)));
     done += have;
     if (progress) progress(done);
   }
-  return tree_of_pieces(done, pieces);
+}
+
+Digest tree_of_file(int fd, const std::function<void(uint64_t)>& progress) {
+  const FilePieces file = pieces_of_file(fd, progress);
+  return tree_of_pieces(file.size, file.pieces);
 }
 
 }

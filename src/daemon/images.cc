@@ -5,6 +5,7 @@
 
 #include "mvm/agent/connection.h"
 #include "mvm/build/capture.h"
+#include "mvm/image/verify.h"
 #include "mvm/oci/reference.h"
 #include "mvm/registry/registry.h"
 #include "mvm/store/blobs.h"
@@ -37,6 +38,7 @@ api::Image Daemon::Impl::shown(const store::Image& image) const {
   out.labels = manifest.config.labels;
   out.source_digest = manifest.source_digest;
   out.source_index = manifest.source_index;
+  out.problem = image.problem;
   out.used_by = users_of(image.digest);
   return out;
 }
@@ -154,7 +156,8 @@ api::Image Daemon::Impl::tag_image(const std::string& reference, const api::TagR
 }
 
 api::Image Daemon::Impl::verify_image(const std::string& reference) {
-  return shown(store::Images(options_.paths).verify(reference));
+  store::Images images(options_.paths);
+  return shown(image::verify_image(images, reference));
 }
 
 api::PruneResult Daemon::Impl::prune_images(const api::PruneRequest& request) {

@@ -478,7 +478,7 @@ HeldSandbox hold_sandbox(const Launch& launch, const Record& record,
   open_directory(paths.sandbox_runtime(name));
   open_directory(paths.sandbox_data(id));
   open(paths.console_log(id), O_RDWR | O_CREAT);
-  open(image.root, O_RDONLY);
+  held.fds_.push_back(store::open_root(image));
   open(paths.overlay_image(id), O_RDWR);
   audit::Session audit = launch.audit.open(id);
   proto::SandboxConfig config = config_of(record, image, kernel);

@@ -316,15 +316,7 @@ crypto::Digest ErofsWriter::seal(std::string_view identity,
   Impl& impl = *impl_;
   MVM_ASSERT(impl.super.blocks != 0);
   const uint64_t size = uint64_t{impl.super.blocks} * kBlock;
-  crypto::Sha256 name;
-  name.update(impl.digests.finish(impl.output, size, progress));
-  name.update(as_bytes(identity));
-  const crypto::Digest hash = name.finish();
-  // As a UUID of version 8 (RFC 9562, section 5.8).
-  auto& uuid = impl.super.uuid;
-  std::copy_n(hash.begin(), uuid.size(), uuid.begin());
-  uuid[6] = (uuid[6] & std::byte{0x0f}) | std::byte{0x80};
-  uuid[8] = (uuid[8] & std::byte{0x3f}) | std::byte{0x80};
+  impl.super.uuid = erofs::uuid_of(impl.digests.finish(impl.output, size, progress), identity);
   sys::pwrite_all(impl.output, erofs::super_block(impl.super), 0);
   impl.digests.forget(0, kBlock);
   return impl.digests.finish(impl.output, size, {});

@@ -58,12 +58,31 @@ Bytes super_block(const Super& super) {
   out.zeros(16);  // no volume name
   out.u32(super.chunked_files ? kIncompatChunkedFile : 0);
   out.zeros(kBlock - out.size());
-
-  // crc32c of the block from the superblock on, with a zero checksum and without the final
-  // inversion (fs/erofs/super.c).
-  const uint32_t checksum = crc32c(~uint32_t{0}, std::span(block).subspan(kSuperOffset));
-  std::memcpy(&block[kSuperOffset + 4], &checksum, sizeof checksum);
+  put_checksum(block);
   return block;
+}
+
+// crc32c of the block from the superblock on, with a zero checksum and without the final inversion
+// (fs/erofs/super.c).
+void put_checksum(std::span<std::byte> block) {
+  MVM_ASSERT(block.size() == kBlock);
+  const auto super = block.subspan(kSuperOffset);
+  std::fill_n(super.begin() + 4, 4, std::byte{});
+  const uint32_t checksum = crc32c(~uint32_t{0}, super);
+  std::memcpy(&super[4], &checksum, sizeof checksum);
+}
+
+Uuid uuid_of(const crypto::Digest& digest, std::string_view identity) {
+  crypto::Sha256 name;
+  name.update(digest);
+  name.update(as_bytes(identity));
+  const crypto::Digest hash = name.finish();
+  Uuid uuid;
+  std::copy_n(hash.begin(), uuid.size(), uuid.begin());
+  // Version 8 (RFC 9562, section 5.8).
+  uuid[6] = (uuid[6] & std::byte{0x0f}) | std::byte{0x80};
+  uuid[8] = (uuid[8] & std::byte{0x3f}) | std::byte{0x80};
+  return uuid;
 }
 
 static uint16_t mode_of(const Node& node) {

@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "mvm/base/bytes.h"
+#include "mvm/crypto/hash.h"
 #include "mvm/image/tree.h"
 
 namespace mvm::image::erofs {
@@ -23,6 +25,8 @@ inline constexpr uint32_t kExtendedInode = 64;
 inline constexpr uint32_t kDirent = 12;
 
 // What the superblock says.
+using Uuid = std::array<std::byte, 16>;
+inline constexpr size_t kUuidOffset = kSuperOffset + 48;
 struct Super {
   uint16_t root_nid = 0;
   uint64_t inodes = 0;
@@ -30,11 +34,16 @@ struct Super {
   uint32_t build_time_nsec = 0;
   uint32_t blocks = 0;
   uint32_t meta_block = 0;
-  std::array<std::byte, 16> uuid{};
+  Uuid uuid{};
   bool chunked_files = false;
 };
 // Block 0, checksum included.
 Bytes super_block(const Super& super);
+// Writes the checksum of a block 0 into it.
+void put_checksum(std::span<std::byte> block);
+// The UUID of an image: a name for all its bytes (`digest`, taken while its UUID is zero) and for
+// `identity`.
+Uuid uuid_of(const crypto::Digest& digest, std::string_view identity);
 
 // Everything of an inode's head that is not derived from the node.
 struct InodePlan {

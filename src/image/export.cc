@@ -94,7 +94,7 @@ class Files {
 Packer::Packed write_files(const store::Image& image, int output, Packing packing, bool layer,
                            const Progress& progress) {
   return while_doing("image " + image.digest.substr(0, 12), [&] {
-    const sys::Fd root = sys::open_own_file(image.root, O_RDONLY);
+    const sys::Fd root = store::open_root(image);
     const ErofsImage erofs(root.get());
     Packer packer(output, packing);
     TarWriter tar([&](ByteView bytes) { packer.put(bytes); });

@@ -14,6 +14,7 @@
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 
+#include "identity.h"
 #include "layer_stream.h"
 #include "reading.h"
 
@@ -31,27 +32,6 @@ static std::string now_text() {
   ::gmtime_r(&now, &parts);
   std::array<char, 32> text{};
   return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts)};
-}
-
-// Images are named by their bytes, so what they run must be part of them: of two with the same
-// files and different commands each keeps its own.
-static std::string identity_of(const store::ImageConfig& config) {
-  if (config == store::ImageConfig{}) return "";
-  std::string identity;
-  const auto add = [&](std::string_view text) {
-    identity.append(std::to_string(text.size())).append(":").append(text);
-  };
-  for (const auto* list : {&config.entrypoint, &config.cmd, &config.env}) {
-    add(std::to_string(list->size()));
-    for (const std::string& text : *list) add(text);
-  }
-  for (const std::string* text : {&config.user, &config.workdir, &config.stop_signal}) add(*text);
-  for (const auto& [key, value] : config.labels) {
-    add(key);
-    add(value);
-  }
-  if (config.health) add(as_text(config.health->encode()));
-  return identity;
 }
 
 // A staged image: what a reader fills and finish() takes into the store.
@@ -86,7 +66,7 @@ struct Work {
 
     tell(0, summary.size, Phase::Storing);
     Imported imported;
-    imported.existed = store.find("sha256:" + manifest.digest).has_value();
+    imported.existed = store.whole(manifest.digest);
     imported.image = store.commit(std::move(staging), manifest, name);
     tell(summary.size, summary.size, Phase::Storing);
     for (const auto& [note, count] : notes)

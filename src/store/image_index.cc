@@ -209,6 +209,16 @@ std::optional<std::string> ImageIndex::made_from(std::string_view source) {
   return std::nullopt;
 }
 
+bool ImageIndex::agrees_with(const Manifest& manifest) {
+  state::Statement row =
+      database_.prepare("SELECT key, manifest, list FROM image_source WHERE digest = ?");
+  row.bind_all(std::string_view(manifest.digest));
+  // An absent one reads as empty.
+  return !row.step() ||
+         (row.text(0) == manifest.source_key && row.text(1) == manifest.source_digest &&
+          row.text(2) == manifest.source_index);
+}
+
 ImageIndex::Change::Change(ImageIndex& index) : index_(index) {
   transaction_.emplace(index.database_);
 }

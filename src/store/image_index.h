@@ -34,6 +34,8 @@ class ImageIndex {
   // image may be gone.
   std::optional<std::string> made_by(std::string_view source_key);
   std::optional<std::string> made_from(std::string_view source);
+  // Whether what is known of the manifest's sources is what it says. Nothing known is fine.
+  bool agrees_with(const Manifest& manifest);
 
   // One transaction; what was not committed is undone.
   class Change {

@@ -20,7 +20,6 @@
 #include "mvm/base/text.h"
 #include "mvm/crypto/hash.h"
 #include "mvm/crypto/random.h"
-#include "mvm/crypto/tree_hash.h"
 #include "mvm/oci/reference.h"
 #include "mvm/store/quota.h"
 #include "mvm/sys/error.h"
@@ -33,28 +32,8 @@ namespace mvm::store {
 
 static constexpr std::string_view kTemporary = ".tmp-";
 static constexpr std::string_view kSourceLock = ".lock-";
-static constexpr std::string_view kDefaultTag = "latest";
 static constexpr size_t kDigestLength = 64;
 static constexpr size_t kMaxManifest = size_t{1} << 20;
-
-ImageName parse_image_name(std::string_view text) {
-  if (text.find('/') != text.npos) {
-    const oci::Reference reference = oci::parse_reference(text);
-    if (reference.digest)
-      throw Error(Kind::Invalid,
-                  "image name \"" + printable(text) + "\": a name cannot hold a digest");
-    return {reference.repository(), reference.tag};
-  }
-  const size_t colon = text.find(':');
-  const std::string_view name = text.substr(0, colon);
-  const std::string_view tag =
-      colon == std::string_view::npos ? kDefaultTag : text.substr(colon + 1);
-  if (const auto complaint = name_complaint(name))
-    throw Error(Kind::Invalid, "image name \"" + printable(text) + "\": " + *complaint);
-  if (const auto complaint = name_complaint(tag))
-    throw Error(Kind::Invalid, "image tag of \"" + printable(text) + "\": " + *complaint);
-  return {std::string(name), std::string(tag)};
-}
 
 static bool is_hex(std::string_view text) {
   return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
@@ -99,11 +78,32 @@ struct Images::Impl {
   }
 
   Image load(const std::string& digest) {
-    const std::string manifest = directory(digest) + "/manifest.json";
-    Image image{digest, directory(digest) + "/root.erofs", {}, {}};
-    image.manifest = manifest_from_json(sys::read_own_text_file(manifest, kMaxManifest), manifest);
-    image.names = index.names_of(digest);
+    Image image{digest, directory(digest) + "/root.erofs", index.names_of(digest), {}};
+    const std::string file = manifest_file(image);
+    try {
+      image.manifest = manifest_from_json(sys::read_own_text_file(file, kMaxManifest), file);
+    } catch (const Error& error) {
+      if (error.kind() == Kind::Invalid) refuse_damaged(image, error.message());
+      // Images go as a whole.
+      if (error.kind() == Kind::NotFound && sys::exists(directory(digest)))
+        refuse_damaged(image, "there is no " + file);
+      throw;
+    }
+    if (image.manifest.digest != digest) refuse_damaged(image, file + " is of another image");
     return image;
+  }
+
+  // Nothing where it is not, or damaged.
+  std::optional<Image> whole(const std::string& digest) {
+    if (!sys::exists(directory(digest))) return std::nullopt;
+    try {
+      Image image = load(digest);
+      open_root(image);
+      return image;
+    } catch (const Error& error) {
+      if (error.kind() != Kind::Invalid) throw;
+      return std::nullopt;
+    }
   }
 
   struct Reference {
@@ -144,10 +144,10 @@ struct Images::Impl {
       known.insert(known.end(), names.begin(), names.end());
     std::string message = "no image " + printable(ref);
     const std::vector<std::string_view> views(known.begin(), known.end());
-    if (const auto near = nearest(ref.find(':') == std::string_view::npos
-                                      ? std::string(ref) + ":" + std::string(kDefaultTag)
-                                      : std::string(ref),
-                                  views))
+    if (const auto near =
+            nearest(ref.find(':') == std::string_view::npos ? std::string(ref) + ":latest"
+                                                            : std::string(ref),
+                    views))
       message += "; did you mean " + *near + "?";
     else if (known.empty())
       message += "; there is none yet: mvm image import DIR|TAR NAME, or mvm image pull NAME";
@@ -183,7 +183,13 @@ std::vector<Image> Images::list() {
       images.push_back(impl_->load(digest));
     } catch (const Error& error) {
       // Removed by somebody else since the directory was read: it simply is not there.
-      if (error.kind() != Kind::NotFound) throw;
+      if (error.kind() == Kind::NotFound) continue;
+      if (error.kind() != Kind::Invalid && error.kind() != Kind::Unsupported) throw;
+      images.push_back({digest,
+                        impl_->directory(digest) + "/root.erofs",
+                        impl_->index.names_of(digest),
+                        {},
+                        error.message()});
     }
   }
   std::sort(images.begin(), images.end(), [](const Image& a, const Image& b) {
@@ -205,12 +211,15 @@ Image Images::get(std::string_view ref) {
   return std::move(*image);
 }
 
+bool Images::whole(std::string_view digest) {
+  return impl_->whole(std::string(digest)).has_value();
+}
+
 std::optional<Image> Images::adopt(std::string_view source_key, const ImageName& name) {
   MVM_ASSERT(!source_key.empty());
   const auto made = [&]() -> std::optional<Image> {
     const auto digest = impl_->index.made_by(source_key);
-    if (!digest || !sys::exists(impl_->directory(*digest))) return std::nullopt;
-    return impl_->load(*digest);
+    return digest ? impl_->whole(*digest) : std::nullopt;
   };
   // Most often the name is that image's already, and nothing has to be written.
   auto image = made();
@@ -271,16 +280,20 @@ Image Images::commit(Staging staging, const Manifest& manifest, const ImageName&
     staging.lock_.reset();
   } else if (errno != EEXIST && errno != ENOTEMPTY) {
     throw SystemError(errno, "moving the image to " + final_path);
+  } else if (auto kept = impl_->whole(manifest.digest); !kept) {
+    // Sandboxes that run from what is damaged have it open.
+    impl_->remove_bytes(manifest.digest);
+    sys::rename_file(staging.path(), final_path);
+    staging.lock_.reset();
   } else if (!manifest.source_key.empty()) {
     // The same files and configuration from another manifest: whoever pins that one finds it.
-    Manifest kept = impl_->load(manifest.digest).manifest;
-    kept.source_digest = manifest.source_digest;
-    kept.source_index = manifest.source_index;
-    kept.source_key = manifest.source_key;
-    kept.layers = manifest.layers;
-    sys::write_file_atomic(final_path + "/manifest.json", as_bytes(manifest_to_json(kept)));
+    kept->manifest.source_digest = manifest.source_digest;
+    kept->manifest.source_index = manifest.source_index;
+    kept->manifest.source_key = manifest.source_key;
+    kept->manifest.layers = manifest.layers;
+    sys::write_file_atomic(manifest_file(*kept), as_bytes(manifest_to_json(kept->manifest)));
   } else {
-    known = impl_->load(manifest.digest).manifest;
+    known = std::move(kept->manifest);
   }
   sys::sync_directory(impl_->paths.images_dir());
   change.set_name(name, manifest.digest);
@@ -299,28 +312,14 @@ Image Images::tag(std::string_view ref, const ImageName& name) {
   ImageIndex::Change change(impl_->index);
   const auto reference = impl_->find(ref);
   if (!reference) impl_->not_found(ref);
+  impl_->load(reference->digest);  // throws for one that is damaged
   change.set_name(name, reference->digest);
   change.commit();
   return impl_->load(reference->digest);
 }
 
-Image Images::verify(std::string_view ref, const std::function<void(uint64_t)>& progress) {
-  Image image = get(ref);
-  const sys::Fd root = sys::open_own_file(image.root, O_RDONLY);
-  const std::string shown = "image " + std::string(ref) + " (" + image.root + ")";
-  if (sys::file_size(root.get()) != image.manifest.size)
-    throw Error(Kind::Invalid, shown + " has " + std::to_string(sys::file_size(root.get())) +
-                                   " bytes, not " + std::to_string(image.manifest.size) +
-                                   "; remove it and import it again");
-  const crypto::Digest digest = image.manifest.version == 1
-                                    ? crypto::sha256_of_file(root.get(), progress)
-                                    : crypto::tree_of_file(root.get(), progress);
-  if (crypto::digest_hex(digest) != image.digest)
-    throw Error(Kind::Invalid,
-                shown +
-                    " is damaged: its bytes are not those that its digest names; remove it and "
-                    "import it again");
-  return image;
+bool Images::remembers_source(const Image& image) {
+  return impl_->index.agrees_with(image.manifest);
 }
 
 Images::Pruned Images::prune(const InUse& in_use, bool all, bool dry_run) {
@@ -329,7 +328,7 @@ Images::Pruned Images::prune(const InUse& in_use, bool all, bool dry_run) {
     if (!all && !image.names.empty()) continue;
     if (in_use && !in_use(image.digest).empty()) continue;
     struct stat status{};
-    if (::stat(image.root.c_str(), &status) != 0) continue;
+    if (::stat(image.root.c_str(), &status) != 0) status = {};  // a damaged one may have lost it
     try {
       if (!dry_run) remove("sha256:" + image.digest, in_use);
     } catch (const Error& error) {

@@ -64,8 +64,10 @@ std::string manifest_to_json(const Manifest& manifest) {
 }
 
 Manifest manifest_from_json(std::string_view text, std::string_view where) {
+  if (text.empty()) throw Error(Kind::Invalid, std::string(where) + " is empty");
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) throw Error(Kind::Invalid, std::string(where) + " is no JSON object");
   try {
-    const Json json = Json::parse(text);
     const int version = json.at("version").get<int>();
     if (version < 1) throw Error(Kind::Invalid, std::string(where) + ": it has no such version");
     if (version > kManifestVersion)
@@ -103,8 +105,8 @@ Manifest manifest_from_json(std::string_view text, std::string_view where) {
       throw Error(Kind::Invalid, std::string(where) + ": the digest is no sha256");
     manifest.digest.erase(0, 7);
     return manifest;
-  } catch (const Json::exception& error) {
-    throw Error(Kind::Invalid, std::string(where) + ": " + error.what());
+  } catch (const Json::exception&) {
+    throw Error(Kind::Invalid, std::string(where) + " does not hold what mvm writes there");
   }
 }
 

@@ -223,6 +223,7 @@ struct Image {
   std::optional<proto::HealthCheck> health;  // absent: none is named
   std::map<std::string, std::string> labels;
   std::vector<std::string> used_by;  // names of sandboxes
+  std::string problem;               // why it cannot be used; little else is known of it then
   bool operator==(const Image&) const = default;
 };
 

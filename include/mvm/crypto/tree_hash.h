@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "mvm/base/bytes.h"
 #include "mvm/crypto/hash.h"
@@ -20,6 +21,13 @@ inline constexpr size_t kTreePiece = size_t{1} << 20;
 
 // `pieces` are all of the file's.
 Digest tree_of_pieces(uint64_t size, std::span<const Digest> pieces);
+
+// Of all that the file has.
+struct FilePieces {
+  uint64_t size = 0;
+  std::vector<Digest> pieces;
+};
+FilePieces pieces_of_file(int fd, const std::function<void(uint64_t)>& progress = {});
 
 // Like sha256_of_file.
 Digest tree_of_file(int fd, const std::function<void(uint64_t)>& progress = {});

@@ -82,7 +82,15 @@ struct Image {
   std::string root;                // path of root.erofs
   std::vector<std::string> names;  // name:tag, sorted; empty for an image that lost its name
   Manifest manifest;
+  std::string problem = {};  // why its manifest cannot be read, and is empty here: list() alone
 };
+
+std::string manifest_file(const Image& image);
+// Throws Error{Invalid}: which image is damaged, how, and what the next step is.
+[[noreturn]] void refuse_damaged(const Image& image, const std::string& why);
+// root.erofs for reading. Throws Error{Invalid} with the next step where it is gone or has not the
+// size that it was made with.
+sys::Fd open_root(const Image& image);
 
 // A directory that becomes an image with Images::commit, or vanishes when dropped.
 class Staging {
@@ -125,16 +133,20 @@ class Images {
   Images(Images&&) noexcept;
   Images& operator=(Images&&) noexcept;
 
-  std::vector<Image> list();  // by first name, then digest
+  // By first name, then digest. What is damaged is among them, with its problem.
+  std::vector<Image> list();
   // By name, name:tag, digest, or a unique prefix of a digest of at least kMinDigestPrefix digits.
   // A plain name that nobody gave is docker.io's of that name, where that was pulled. With
   // "@sha256:..." it is what was made from the OCI manifest or index of that digest, whatever its
-  // name.
+  // name. Throws Error{Invalid} with the next step when its manifest is damaged.
   std::optional<Image> find(std::string_view ref);
   // The same; throws Error{NotFound} that names near misses. An ambiguous prefix is Conflict.
   Image get(std::string_view ref);
 
-  // What was made from a source with this key, after pointing `name` at it.
+  // Whether there is an image of this digest, with a manifest that can be read and bytes of the
+  // size that it says.
+  bool whole(std::string_view digest);
+  // What was made from a source with this key and is whole, after pointing `name` at it.
   std::optional<Image> adopt(std::string_view source_key, const ImageName& name);
   // Held by whoever makes the image of a source, so that it is made once; nothing while somebody
   // else does. It goes with the process.
@@ -146,14 +158,14 @@ class Images {
   // Throws Error{Exhausted} with the ways out when `more` bytes do not fit.
   void require_room(uint64_t more) const;
   // Takes a staged root.erofs into the store under manifest.digest and points `name` at it. Where
-  // an image of that digest is there already, it is kept and the staged copy goes. Error{Exhausted}
-  // when it does not fit the quota.
+  // an image of that digest is there already and whole, it is kept and the staged copy goes; one
+  // that is damaged is replaced. Error{Exhausted} when it does not fit the quota.
   Image commit(Staging staging, const Manifest& manifest, const ImageName& name);
   void set_name(const ImageName& name, std::string_view digest);
   // Gives what `ref` names another name; taken from the image that had it.
   Image tag(std::string_view ref, const ImageName& name);
-  // Whether the bytes are what their digest says; throws Error{Invalid}. `progress` gets bytes.
-  Image verify(std::string_view ref, const std::function<void(uint64_t)>& progress = {});
+  // Whether its manifest says that it was made from what was noted when it was made.
+  bool remembers_source(const Image& image);
 
   // `in_use` tells which sandboxes use a digest (ids or names, for the message). By name: the name
   // goes, and the bytes with it when it was the last. By digest: all names and the bytes. Bytes in

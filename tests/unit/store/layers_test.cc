@@ -1,4 +1,4 @@
-// Names of registries, tags, damage, pruning, and the layers that pulls leave for later ones.
+// Names of registries, tags, pruning, and the layers that pulls leave for later ones.
 
 #include <fcntl.h>
 
@@ -31,10 +31,8 @@ class StoreTest : public ::testing::Test {
     sys::write_file_atomic(staging.root(), as_bytes(content));
     Manifest manifest;
     manifest.name = name;
-    manifest.version = version_;
     const sys::Fd file = sys::open_file(staging.root(), O_RDONLY);
-    manifest.digest = crypto::digest_hex(version_ == 1 ? crypto::sha256_of_file(file.get())
-                                                       : crypto::tree_of_file(file.get()));
+    manifest.digest = crypto::digest_hex(crypto::tree_of_file(file.get()));
     manifest.size = content.size();
     manifest.source_digest = digest('a').text();
     manifest.source_index = digest('b').text();
@@ -55,7 +53,6 @@ class StoreTest : public ::testing::Test {
     return [](const std::string&) { return std::vector<std::string>{}; };
   }
 
-  int version_ = kManifestVersion;
   sys::TempDir scratch_;
   Paths paths_;
 };
@@ -92,26 +89,6 @@ TEST_F(StoreTest, TagGivesAnotherNameAndTakesItFromWhoeverHadIt) {
   EXPECT_EQ(images.get("two").digest, one.digest);
   EXPECT_EQ(kind_of([&] { images.tag("absent", parse_image_name("x")); }), Kind::NotFound);
   EXPECT_EQ(kind_of([] { parse_image_name("a/b@" + digest('a').text()); }), Kind::Invalid);
-}
-
-TEST_F(StoreTest, VerifyFindsDamageAndLoss) {
-  const Image image = add("one", "content");
-  Images images(paths_);
-  EXPECT_EQ(images.verify("one").digest, image.digest);
-  sys::write_file_atomic(image.root, as_bytes("Content"));
-  EXPECT_EQ(kind_of([&] { images.verify("one"); }), Kind::Invalid);
-  sys::write_file_atomic(image.root, as_bytes(""));
-  EXPECT_EQ(kind_of([&] { images.verify("one"); }), Kind::Invalid);
-}
-
-TEST_F(StoreTest, VerifyKnowsTheDigestsOfOlderManifests) {
-  version_ = 1;
-  const Image image = add("old", "content");
-  Images images(paths_);
-  EXPECT_EQ(images.verify("old").digest, image.digest);
-  EXPECT_EQ(images.get("old").manifest.version, 1);
-  sys::write_file_atomic(image.root, as_bytes("Content"));
-  EXPECT_EQ(kind_of([&] { images.verify("old"); }), Kind::Invalid);
 }
 
 TEST_F(StoreTest, PruneTakesWhatHasNoNameAndNoSandbox) {
