@@ -1,6 +1,6 @@
 # mvm for users of Nix: mkGuest, the tuned guest kernel, mvm itself.
 #
-#   inputs.mvm.url = "path/to/mvm?dir=nix";        packages.x86_64-linux.default = mvm.lib.mkGuest { name = "web"; … };
+#   inputs.mvm.url = "git+file:///path/to/mvm?dir=nix";        packages.x86_64-linux.default = mvm.lib.mkGuest { name = "web"; … };
 #
 # `mvm build --flake .` makes an image of that, in a builder VM and without Nix on the host (docs/build.md).
 {
@@ -41,13 +41,11 @@
         description = "A guest for mvm: one package, one command";
       };
 
-      # What scripts/test needs to compile.
+      # What scripts/test needs to compile: the package's own libraries, as static as there, and those of the tests.
       devShells = forEach (pkgs: {
-        default = pkgs.mkShell {
-          packages = with pkgs; [
-            bzip2 ccache cli11 cmake fmt gtest libarchive libnl liburing nghttp2 ninja nlohmann_json openssl pkg-config
-            re2 spdlog sqlite tomlplusplus xz zlib zstd
-          ];
+        default = pkgs.pkgsStatic.mkShell {
+          inputsFrom = [ (packagesFor pkgs).mvm ];
+          packages = [ pkgs.ccache pkgs.pkgsStatic.gtest ];
         };
       });
     };

@@ -17,6 +17,7 @@
 #include "mvm/image/export.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
+#include "mvm/sys/rename.h"
 
 #include "image_progress.h"
 
@@ -86,11 +87,11 @@ class NewFile {
                  "naming " + printable(temporary_));
       named_ = true;
     }
-    const unsigned flags = replace ? 0 : RENAME_NOREPLACE;
-    if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), flags) != 0) {
-      if (errno == EEXIST) refuse_existing(path_, true);
-      throw SystemError(errno, "writing " + printable(path_));
-    }
+    const std::string doing = "writing " + printable(path_);
+    if (replace)
+      sys::check(::rename(temporary_.c_str(), path_.c_str()), doing);
+    else if (!sys::rename_to_new(temporary_, path_, doing))
+      refuse_existing(path_, true);
     named_ = false;
   }
 
@@ -131,10 +132,8 @@ void write_folder(const Work& work, std::string path) {
   sys::check(::mkdir(unfinished.c_str(), 0755), "making folder " + printable(unfinished));
   ScopeExit undo([&] { sys::remove_tree(unfinished); });
   image::export_oci_layout(work.image, unfinished, work.options, work.progress);
-  if (::renameat2(AT_FDCWD, unfinished.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) != 0) {
-    if (errno == EEXIST) refuse_existing(path, false);
-    throw SystemError(errno, "making folder " + printable(path));
-  }
+  if (!sys::rename_to_new(unfinished, path, "making folder " + printable(path)))
+    refuse_existing(path, false);
   undo.release();
 }
 

@@ -45,7 +45,11 @@ SystemError::SystemError(int errno_value, std::string_view doing)
 namespace sys {
 
 std::string errno_text(int errno_value) {
+#ifdef __GLIBC__
   const char* text = ::strerrordesc_np(errno_value);
+#else
+  const char* text = ::strerror(errno_value);  // musl's is as safe among threads
+#endif
   return text != nullptr ? text : "error " + std::to_string(errno_value);
 }
 

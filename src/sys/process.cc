@@ -24,13 +24,25 @@
 
 namespace mvm::sys {
 
+// signal(7). sigabbrev_np(3) would know them, where the C library is glibc.
+static constexpr std::pair<std::string_view, int> kSignals[] = {
+    {"HUP", SIGHUP},   {"INT", SIGINT},       {"QUIT", SIGQUIT}, {"ILL", SIGILL},
+    {"TRAP", SIGTRAP}, {"ABRT", SIGABRT},     {"BUS", SIGBUS},   {"FPE", SIGFPE},
+    {"KILL", SIGKILL}, {"USR1", SIGUSR1},     {"SEGV", SIGSEGV}, {"USR2", SIGUSR2},
+    {"PIPE", SIGPIPE}, {"ALRM", SIGALRM},     {"TERM", SIGTERM}, {"STKFLT", SIGSTKFLT},
+    {"CHLD", SIGCHLD}, {"CONT", SIGCONT},     {"STOP", SIGSTOP}, {"TSTP", SIGTSTP},
+    {"TTIN", SIGTTIN}, {"TTOU", SIGTTOU},     {"URG", SIGURG},   {"XCPU", SIGXCPU},
+    {"XFSZ", SIGXFSZ}, {"VTALRM", SIGVTALRM}, {"PROF", SIGPROF}, {"WINCH", SIGWINCH},
+    {"POLL", SIGPOLL}, {"PWR", SIGPWR},       {"SYS", SIGSYS}};
+
 std::string ExitStatus::text() const {
   if (signal == 0) return "exit code " + std::to_string(code);
-  const char* name = ::sigabbrev_np(signal);
-  return "killed by " + (name != nullptr ? "SIG" + std::string(name) : std::to_string(signal));
+  for (const auto& [name, number] : kSignals)
+    if (number == signal) return "killed by SIG" + std::string(name);
+  return "killed by " + std::to_string(signal);
 }
 
-// strsignal(3)'s names, with those of the real-time signals counted from either end.
+// Names, with those of the real-time signals counted from either end.
 std::optional<int> signal_number(std::string_view name) {
   const int most = SIGRTMAX;
   if (const auto number = parse_u64(name))
@@ -50,9 +62,8 @@ std::optional<int> signal_number(std::string_view name) {
     if (!distance || *distance > static_cast<uint64_t>(SIGRTMAX - SIGRTMIN)) return std::nullopt;
     return begin + (sign == '+' ? 1 : -1) * static_cast<int>(*distance);
   }
-  for (int number = 1; number < SIGRTMIN; ++number)
-    if (const char* known = ::sigabbrev_np(number); known != nullptr && upper == known)
-      return number;
+  for (const auto& [known, number] : kSignals)
+    if (upper == known) return number;
   return std::nullopt;
 }
 

@@ -114,6 +114,7 @@ long __wrap_syscall(long number, ...) {
   for (long& each : arguments) each = va_arg(rest, long);
   va_end(rest);
   if (number == SYS_pidfd_open && fails({EMFILE, ENOMEM})) return -1;
+  if (number == SYS_renameat2 && fails({ENOSPC, ENOMEM})) return -1;
   return __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3],
                         arguments[4], arguments[5]);
 }
@@ -175,8 +176,6 @@ MVM_SEAM(int, fallocate, (int fd, int mode, off_t at, off_t size), (fd, mode, at
 MVM_SEAM(int, ftruncate, (int fd, off_t size), (fd, size), -1, EINTR)
 MVM_SEAM(int, mkdir, (const char* path, mode_t mode), (path, mode), -1, ENOSPC, ENOMEM)
 MVM_SEAM(int, symlink, (const char* to, const char* path), (to, path), -1, ENOSPC, ENOMEM)
-MVM_SEAM(int, renameat2, (int from_at, const char* from, int to_at, const char* to, unsigned flags),
-         (from_at, from, to_at, to, flags), -1, ENOSPC, ENOMEM)
 MVM_SEAM(int, rename, (const char* from, const char* to), (from, to), -1, ENOSPC, ENOMEM)
 MVM_SEAM(int, unlink, (const char* path), (path), -1)
 MVM_SEAM(int, unlinkat, (int at, const char* path, int flags), (at, path, flags), -1)

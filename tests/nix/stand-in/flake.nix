@@ -75,7 +75,8 @@
               done
             done
           '';
-        mkShell = { packages ? [ ], ... }: runCommand "shell" { inherit packages; } "echo $packages >$out";
+        mkShell = { packages ? [ ], inputsFrom ? [ ] }:
+          runCommand "shell" { packages = packages ++ map (input: input.name) inputsFrom; } "echo $packages >$out";
         stdenv.mkDerivation = arguments:
           runCommand (arguments.name or "${arguments.pname}-${arguments.version}") { } ''
             echo "the stand-in builds no such thing" >&2
@@ -89,8 +90,8 @@
           function (builtins.intersectAttrs (builtins.functionArgs function) (pkgs // others) // overrides);
       };
       others = builtins.listToAttrs (map (name: { inherit name; value = busybox; }) [
-        "bc" "bison" "bzip2" "ccache" "cli11" "cmake" "elfutils" "flex" "fmt" "gtest" "libarchive" "liburing" "libnl"
-        "nghttp2" "ninja" "nlohmann_json" "openssl" "perl" "pkg-config" "re2" "spdlog" "sqlite" "tomlplusplus" "xz"
+        "bc" "bison" "brotli" "bzip2" "ccache" "cli11" "cmake" "elfutils" "flex" "fmt" "gtest" "libarchive" "liburing" "libnl"
+        "nghttp2" "ninja" "nlohmann_json" "openssl" "perl" "pkg-config" "python3" "re2" "spdlog" "sqlite" "tomlplusplus" "xz"
         "zlib" "zstd"
       ]);
     in
