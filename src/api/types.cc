@@ -348,6 +348,7 @@ void describe(Io& io, T& value) {
     io("health", value.health);
     io("labels", value.labels);
     io("attributes", value.attributes);
+    io("timeout_ms", value.timeout_ms);
   } else if constexpr (std::is_same_v<Plain, CaptureRequest::Attributes>) {
     io.required("path", value.path);
     io.required("mode", value.mode);
@@ -376,6 +377,7 @@ void describe(Io& io, T& value) {
     io("size", value.size);
     io("modules", value.modules);
     io("default", value.is_default);
+    io.unless_empty("problem", value.problem);
   } else if constexpr (std::is_same_v<Plain, KernelImportRequest>) {
     io.required("source", value.source);
     io("default", value.make_default);

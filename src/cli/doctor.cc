@@ -14,6 +14,7 @@
 
 #include "mvm/base/text.h"
 #include "mvm/cli/actions.h"
+#include "mvm/image/kernel.h"
 #include "mvm/jail/cgroup.h"
 #include "mvm/jail/jail.h"
 #include "mvm/kvm/probe.h"
@@ -136,10 +137,24 @@ Check check_kvm() {
   return {Level::Fail, "kvm", support.message, support.way_out};
 }
 
-Check check_kernels(api::Service& service) {
+// Of a kernel that seems fine: all of it is read.
+std::string problem_of(const Context& context, const api::Kernel& kernel) {
+  if (!kernel.problem.empty()) return kernel.problem;
+  try {
+    image::verify_bundle({kernel.name, context.paths.kernels_dir() + "/" + kernel.name, "", {}});
+    return "";
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
+Check check_kernels(const Context& context, api::Service& service) {
   std::string names;
-  for (const api::Kernel& kernel : service.kernels())
+  for (const api::Kernel& kernel : service.kernels()) {
     names += (names.empty() ? "" : ", ") + kernel.name + (kernel.is_default ? " (default)" : "");
+    if (const std::string problem = problem_of(context, kernel); !problem.empty())
+      return {Level::Fail, "kernel", tame(problem), ""};
+  }
   if (!names.empty()) return {Level::Ok, "kernel", printable(names), ""};
   return {Level::Fail, "kernel", "there is no guest kernel",
           "scripts/get-distribution-kernel gets the distribution's, "
@@ -149,6 +164,8 @@ Check check_kernels(api::Service& service) {
 
 Check check_images(api::Service& service) {
   const std::vector<api::Image> images = service.images();
+  for (const api::Image& image : images)
+    if (!image.problem.empty()) return {Level::Fail, "image", tame(image.problem), ""};
   const bool base = std::any_of(images.begin(), images.end(), [](const api::Image& image) {
     return image.name == "base" || image.name.starts_with("base:");
   });
@@ -182,7 +199,7 @@ Check check_daemon(const Context& context, api::Service& service) {
 Check ask_daemon(Context& context, std::string_view name) {
   try {
     api::Service& service = context.service();
-    if (name == "kernel") return check_kernels(service);
+    if (name == "kernel") return check_kernels(context, service);
     if (name == "image") return check_images(service);
     return check_daemon(context, service);
   } catch (const Error& error) {

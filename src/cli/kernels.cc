@@ -39,9 +39,13 @@ int kernel_list(Context& context, const Arguments& arguments) {
   }
   std::vector<std::vector<std::string>> rows = {{"NAME", "SIZE", "MODULES", "DEFAULT"}};
   for (const api::Kernel& kernel : kernels)
-    rows.push_back({printable(kernel.name, 60), format_size(kernel.size),
-                    std::to_string(kernel.modules), kernel.is_default ? "yes" : "-"});
+    rows.push_back({printable(kernel.name, 60),
+                    kernel.problem.empty() ? format_size(kernel.size) : "damaged",
+                    kernel.problem.empty() ? std::to_string(kernel.modules) : "?",
+                    kernel.is_default ? "yes" : "-"});
   context.console.out(table(rows));
+  for (const api::Kernel& kernel : kernels)
+    if (!kernel.problem.empty()) context.console.err("mvm: " + tame(kernel.problem) + "\n");
   return kFine;
 }
 

@@ -184,6 +184,8 @@ void Daemon::Impl::remove_image(const std::string& reference, bool force) {
 }
 
 static api::Kernel shown(const image::InstalledKernel& installed) {
+  if (!installed.problem.empty())
+    return {installed.bundle.name, "", 0, 0, installed.is_default, installed.problem};
   const sys::Fd file = sys::open_file(installed.bundle.image, O_RDONLY);
   return {installed.bundle.name, installed.bundle.image, sys::file_size(file.get()),
           installed.bundle.modules.size(), installed.is_default};
@@ -191,10 +193,8 @@ static api::Kernel shown(const image::InstalledKernel& installed) {
 
 std::vector<api::Kernel> Daemon::Impl::kernels() {
   std::vector<api::Kernel> out;
-  std::vector<std::string> problems;
-  for (const auto& installed : image::list_kernels(options_.paths, &problems))
+  for (const auto& installed : image::list_kernels(options_.paths))
     out.push_back(daemon::shown(installed));
-  for (const std::string& problem : problems) log_.warning("kernel left out", {{"why", problem}});
   return out;
 }
 

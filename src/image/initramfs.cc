@@ -13,11 +13,13 @@
 #include "mvm/crypto/hash.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
+#include "mvm/sys/io.h"
 
 namespace mvm::image {
 
 // Part of every key: raise it when the same input is to give other bytes.
 static constexpr std::string_view kFormat = "mvm-initramfs-1";
+static constexpr std::string_view kTrailer = "TRAILER!!!";
 
 namespace {
 
@@ -57,7 +59,7 @@ class Cpio {
 
   Bytes finish() && {
     inode_ = static_cast<uint32_t>(-1);  // the trailer's number is 0
-    add("TRAILER!!!", 0);
+    add(kTrailer, 0);
     return std::move(out_);
   }
 
@@ -118,6 +120,16 @@ static std::string identity(const std::string& path) {
 AgentBinary::AgentBinary(ByteView bytes)
     : bytes_(bytes), digest_(crypto::digest_hex(crypto::sha256(bytes))) {}
 
+// An archive that was cut off has no end.
+static bool is_whole(const std::string& path) {
+  const auto fd = sys::open_if_exists(path, O_RDONLY | O_NONBLOCK);
+  if (!fd || !sys::is_regular_file(fd->get())) return false;
+  std::array<std::byte, 16> end{};
+  const uint64_t size = sys::file_size(fd->get());
+  return size >= end.size() && sys::pread_exact(fd->get(), end, size - end.size()) &&
+         as_text(end).find(kTrailer) != std::string_view::npos;
+}
+
 std::string ensure_initramfs(const store::Paths& paths, const AgentBinary& agent,
                              const KernelBundle& kernel) {
   std::string key_text(kFormat);
@@ -126,7 +138,7 @@ std::string ensure_initramfs(const store::Paths& paths, const AgentBinary& agent
   const std::string path = paths.initramfs_dir() + "/" +
                            crypto::digest_hex(crypto::sha256(as_bytes(key_text))).substr(0, 32) +
                            ".cpio";
-  if (sys::exists(path)) return path;
+  if (is_whole(path)) return path;
 
   std::vector<Bytes> contents;
   contents.reserve(kernel.modules.size());

@@ -16,8 +16,10 @@
 #include "mvm/crypto/random.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
+#include "mvm/sys/rename.h"
 
 #include "copy_file.h"
+#include "kernel_files.h"
 
 namespace mvm::image {
 
@@ -40,6 +42,7 @@ static std::string inside(const std::string& directory, const std::string& path)
   const auto fd = sys::open_if_exists(full, O_RDONLY | O_NONBLOCK);
   if (!fd || !sys::is_regular_file(fd->get()))
     throw Error(Kind::NotFound, "there is no file " + full);
+  if (sys::file_size(fd->get()) == 0) refuse_damaged_kernel(full + " is empty");
   return full;
 }
 
@@ -63,8 +66,10 @@ static Description read_description(const std::string& directory) {
   if (!sys::exists(path))
     throw Error(Kind::NotFound, directory + " is no kernel bundle: it has no bundle.json; " +
                                     std::string(kHowToGetOne));
+  const auto json =
+      nlohmann::json::parse(sys::read_text_file(path, kMaxDescription), nullptr, false);
+  if (!json.is_object()) refuse_damaged_kernel(path + " is no JSON object");
   try {
-    const auto json = nlohmann::json::parse(sys::read_text_file(path, kMaxDescription));
     Description description;
     json.at("name").get_to(description.name);
     json.at("image").get_to(description.image);
@@ -74,8 +79,8 @@ static Description read_description(const std::string& directory) {
     if (description.modules.size() > kMaxModules)
       throw Error(Kind::Invalid, path + ": more than " + std::to_string(kMaxModules) + " modules");
     return description;
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(Kind::Invalid, path + ": " + error.what());
+  } catch (const nlohmann::json::exception&) {
+    throw Error(Kind::Invalid, path + ": name and image must be text, modules a list of texts");
   }
 }
 
@@ -86,6 +91,7 @@ KernelBundle load_bundle(const std::string& directory) {
     KernelBundle bundle{description.name, where, inside(where, description.image), {}};
     for (const std::string& module : description.modules)
       bundle.modules.push_back(inside(where, module));
+    check_sizes(where);
     return bundle;
   });
 }
@@ -109,15 +115,14 @@ static std::vector<std::string> installed_names(const store::Paths& paths) {
   return names;
 }
 
-std::vector<InstalledKernel> list_kernels(const store::Paths& paths,
-                                          std::vector<std::string>* problems) {
+std::vector<InstalledKernel> list_kernels(const store::Paths& paths) {
   std::vector<InstalledKernel> kernels;
   const auto chosen = default_name(paths);
   for (const std::string& name : installed_names(paths)) {
     try {
       kernels.push_back({load_bundle(paths.kernels_dir() + "/" + name), name == chosen});
     } catch (const Error& error) {
-      if (problems != nullptr) problems->emplace_back(error.what());
+      kernels.push_back({{name, "", "", {}}, name == chosen, error.message()});
     }
   }
   return kernels;
@@ -129,15 +134,16 @@ static KernelBundle from_path(const std::string& path) {
   if (S_ISDIR(status.st_mode)) return load_bundle(path);
   if (!S_ISREG(status.st_mode))
     throw Error(Kind::Invalid, "kernel " + path + " is neither a bundle nor a kernel image");
+  if (status.st_size == 0) throw Error(Kind::Invalid, "kernel " + path + " is empty");
   const std::string full = absolute(path);
   return {full.substr(full.rfind('/') + 1), "", full, {}};
 }
 
-static KernelBundle from_name(const store::Paths& paths, std::string_view name) {
+static std::string require_installed(const store::Paths& paths, std::string_view name) {
   if (const auto complaint = name_complaint(name))
     throw Error(Kind::Invalid, "kernel \"" + printable(name) + "\": " + *complaint);
   const std::string directory = paths.kernels_dir() + "/" + std::string(name);
-  if (sys::exists(directory)) return load_bundle(directory);
+  if (sys::exists(directory)) return directory;
   const std::vector<std::string> names = installed_names(paths);
   std::string message = "no kernel " + std::string(name);
   const std::vector<std::string_view> views(names.begin(), names.end());
@@ -150,6 +156,10 @@ static KernelBundle from_name(const store::Paths& paths, std::string_view name) 
     for (const std::string& known : names) message += " " + known;
   }
   throw Error(Kind::NotFound, message);
+}
+
+static KernelBundle from_name(const store::Paths& paths, std::string_view name) {
+  return load_bundle(require_installed(paths, name));
 }
 
 KernelBundle resolve_kernel(const store::Paths& paths, std::optional<std::string_view> wanted) {
@@ -203,26 +213,24 @@ KernelBundle install_kernel(const store::Paths& paths, const std::string& direct
   }
   copy_file(source.directory + "/bundle.json", fresh + "/bundle.json");
   load_bundle(fresh);
+  seal_bundle(fresh, source);
 
   // A directory cannot be renamed over another, but the two can be exchanged.
   const std::string target = paths.kernels_dir() + "/" + source.name;
-  if (::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, target.c_str(), RENAME_NOREPLACE) == 0)
+  if (sys::rename_to_new(fresh, target, "renaming to " + target))
     undo.release();
-  else if (errno == EEXIST)
-    sys::check(::renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE),
-               "replacing " + target);
   else
-    throw SystemError(errno, "renaming to " + target);
+    sys::exchange_names(fresh, target, "replacing " + target);
   sys::sync_directory(paths.kernels_dir());
   if (make_default || !default_name(paths)) point_default_at(paths, source.name);
   return load_bundle(target);
 }
 
 void remove_kernel(const store::Paths& paths, std::string_view name) {
-  const KernelBundle kernel = from_name(paths, name);
+  require_installed(paths, name);
   const std::string doomed =
       paths.kernels_dir() + "/" + crypto::random_id(std::string(kTemporary), 12);
-  if (default_name(paths) == kernel.name)
+  if (default_name(paths) == name)
     sys::remove_file(paths.kernels_dir() + "/" + std::string(kDefault));
   // Away from its name first, so that nobody sees half a bundle.
   sys::rename_file(paths.kernels_dir() + "/" + std::string(name), doomed);

@@ -123,7 +123,10 @@ static std::string ensure_template(const store::Paths& paths, uint64_t size) {
   const std::string path = paths.overlays_dir() + "/" + std::to_string(size / kMiB) + "m-" +
                            std::string(kTemplateVersion) + ".img";
   sys::require_own_file(path);
-  if (sys::exists(path)) return path;
+  // One that a disk has cut off is made anew.
+  if (const auto made = sys::open_if_exists(path, O_RDONLY);
+      made && sys::file_size(made->get()) == size)
+    return path;
   const std::string fresh = crypto::random_id(path + ".new-", 12);
   ScopeExit undo([&] { ::unlink(fresh.c_str()); });
   {

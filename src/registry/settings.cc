@@ -15,7 +15,8 @@ Settings parse_settings(std::string_view text, std::string_view where) {
     throw Error(Kind::Invalid, std::string(where) + ": " + why);
   };
   const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) refuse("it must be a JSON object");
+  if (!json.is_object())
+    refuse("it must be a JSON object; mend it, or remove it for what holds without it");
   Settings settings;
   for (const auto& [key, value] : json.items()) {
     if (key == "require_digest") {

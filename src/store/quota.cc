@@ -18,7 +18,8 @@ StoreSettings parse_store_settings(std::string_view text, std::string_view where
     throw Error(Kind::Invalid, std::string(where) + ": " + why);
   };
   const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) refuse("it must be a JSON object");
+  if (!json.is_object())
+    refuse("it must be a JSON object; mend it, or remove it for what holds without it");
   StoreSettings settings;
   for (const auto& [key, value] : json.items()) {
     if (key != "quota") refuse("unknown key \"" + printable(key) + "\"; there is quota");

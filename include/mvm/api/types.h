@@ -266,6 +266,7 @@ struct CaptureRequest {
     bool operator==(const Attributes&) const = default;
   };
   std::vector<Attributes> attributes;
+  uint64_t timeout_ms = 0;  // how long it may take; 0: no limit
   bool operator==(const CaptureRequest&) const = default;
 };
 inline constexpr std::string_view kFlakeKey = "flake:";  // begins the key of a capture
@@ -309,6 +310,7 @@ struct Kernel {
   uint64_t size = 0;
   uint64_t modules = 0;
   bool is_default = false;
+  std::string problem = {};  // why it cannot be used; little else is known of it then
   bool operator==(const Kernel&) const = default;
 };
 

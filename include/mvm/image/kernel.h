@@ -23,16 +23,20 @@ struct KernelBundle {
 };
 
 // Reads directory/bundle.json. Every path in it is relative and stays inside, and every file is
-// there; else Error{Invalid} or Error{NotFound} naming it.
+// there, is not empty, and in an installed bundle has the size that it was installed with; else
+// Error{Invalid} or Error{NotFound} naming it.
 KernelBundle load_bundle(const std::string& directory);
+// Reads all of an installed bundle. Throws Error{Invalid} with the next step when a file is not
+// what was installed. What was installed by an mvm that took no note passes.
+void verify_bundle(const KernelBundle& bundle);
 
 struct InstalledKernel {
-  KernelBundle bundle;
+  KernelBundle bundle;  // its name alone, when there is a problem
   bool is_default = false;
+  std::string problem = {};  // why it cannot be used
 };
-// What data/kernels holds, by name. A damaged bundle is left out; its complaint goes to `problems`.
-std::vector<InstalledKernel> list_kernels(const store::Paths& paths,
-                                          std::vector<std::string>* problems = nullptr);
+// What data/kernels holds, by name.
+std::vector<InstalledKernel> list_kernels(const store::Paths& paths);
 
 // `wanted` (or else $MVM_KERNEL) is the name of an installed kernel, or a path (it has a '/') of a
 // bundle or a kernel image. Without either: data/kernels/default, else the tuned one, else any.

@@ -1,5 +1,7 @@
 #include "mvm/image/kernel.h"
 
+#include <unistd.h>
+
 #include "mvm/image/initramfs.h"
 
 #include "scratch_store.h"
@@ -7,8 +9,10 @@
 namespace mvm::image {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class KernelTest : public ScratchStore {
  protected:
@@ -100,10 +104,68 @@ TEST_F(KernelTest, APathIsABundleOrAnImage) {
 TEST_F(KernelTest, ADamagedInstalledBundleIsReportedNotFatal) {
   install_kernel(paths_, good("good"));
   install_kernel(paths_, good("bad"));
-  sys::write_file_atomic(paths_.kernels_dir() + "/bad/bundle.json", as_bytes("{"));
-  std::vector<std::string> problems;
-  EXPECT_EQ(list_kernels(paths_, &problems).size(), 1U);
-  EXPECT_THAT(problems, ElementsAre(HasSubstr("/bad/bundle.json")));
+  for (const char* text : {"", "{", "[]", "7", R"({"name":"bad"})"}) {
+    sys::write_file_atomic(paths_.kernels_dir() + "/bad/bundle.json", as_bytes(text));
+    const auto kernels = list_kernels(paths_);
+    ASSERT_EQ(kernels.size(), 2U);
+    EXPECT_EQ(kernels[0].bundle.name, "bad");
+    EXPECT_THAT(kernels[0].problem,
+                AllOf(HasSubstr("/bad/bundle.json"), Not(HasSubstr("exception"))))
+        << text;
+    EXPECT_EQ(kernels[1].problem, "");
+  }
+  remove_kernel(paths_, "bad");
+  EXPECT_EQ(list_kernels(paths_).size(), 1U);
+}
+
+// A kernel of 0 bytes must not be taken for one.
+TEST_F(KernelTest, AFileThatChangedItsSizeSinceIsRefusedAndMendedByImportingAgain) {
+  for (const char* file : {"vmlinux", "modules/a.ko", "bundle.json"}) {
+    const std::string path = install_kernel(paths_, good("k")).directory + "/" + file;
+    for (const off_t size : {0, 3, 4000}) {
+      ASSERT_EQ(::truncate(path.c_str(), size), 0);
+      const Error error = error_of([&] { resolve_kernel(paths_, "k"); });
+      EXPECT_EQ(error.kind(), Kind::Invalid) << file << size;
+      EXPECT_THAT(error.message(), AllOf(HasSubstr(path), HasSubstr("mvm kernel import")));
+      EXPECT_THAT(list_kernels(paths_).at(0).problem, HasSubstr(path));
+    }
+    ASSERT_EQ(::unlink(path.c_str()), 0);
+    EXPECT_THAT(error_of([&] { resolve_kernel(paths_, "k"); }).message(), HasSubstr(file));
+    install_kernel(paths_, good("k"));
+    EXPECT_EQ(resolve_kernel(paths_, "k").name, "k");
+  }
+}
+
+TEST_F(KernelTest, OtherBytesOfTheSameSizeAreFoundByReadingThem) {
+  const KernelBundle kernel = install_kernel(paths_, good("k"));
+  EXPECT_NO_THROW(verify_bundle(kernel));
+  sys::write_file_atomic(kernel.image, as_bytes("K vmlinux"));
+  EXPECT_NO_THROW(resolve_kernel(paths_, "k"));  // a start reads no more than sizes
+  EXPECT_THAT(error_of([&] { verify_bundle(kernel); }).message(),
+              AllOf(HasSubstr(kernel.image), HasSubstr("mvm kernel import")));
+}
+
+TEST_F(KernelTest, ADamagedNoteIsADamagedBundle) {
+  const KernelBundle kernel = install_kernel(paths_, good("k"));
+  for (const char* note : {"", "[]", R"({"vmlinux":5})", R"({"vmlinux":{"size":"9"}})"}) {
+    sys::write_file_atomic(kernel.directory + "/.files.json", as_bytes(note));
+    EXPECT_THAT(error_of([&] { resolve_kernel(paths_, "k"); }).message(),
+                HasSubstr(".files.json is damaged"))
+        << note;
+  }
+  // Installed before notes were taken.
+  sys::remove_file(kernel.directory + "/.files.json");
+  EXPECT_NO_THROW(verify_bundle(resolve_kernel(paths_, "k")));
+}
+
+TEST_F(KernelTest, AnEmptyKernelIsNoneWhereverItIs) {
+  const std::string directory = good("k");
+  ASSERT_EQ(::truncate((directory + "/vmlinux").c_str(), 0), 0);
+  EXPECT_THAT(error_of([&] { install_kernel(paths_, directory); }).message(),
+              HasSubstr("is empty"));
+  EXPECT_THAT(error_of([&] { resolve_kernel(paths_, directory + "/vmlinux"); }).message(),
+              HasSubstr("is empty"));
+  EXPECT_TRUE(list_kernels(paths_).empty());
 }
 
 TEST_F(KernelTest, AnInitramfsIsMadeOnceForEachAgentAndKernel) {
@@ -119,6 +181,18 @@ TEST_F(KernelTest, AnInitramfsIsMadeOnceForEachAgentAndKernel) {
   EXPECT_NE(ensure_initramfs(paths_, AgentBinary(as_bytes("agent")),
                              load_bundle(paths_.kernels_dir() + "/k")),
             first);
+}
+
+TEST_F(KernelTest, AnInitramfsThatWasCutOffIsMadeAnew) {
+  const KernelBundle kernel = install_kernel(paths_, good("k"));
+  const AgentBinary agent(as_bytes("agent"));
+  const std::string path = ensure_initramfs(paths_, agent, kernel);
+  const std::string whole = sys::read_text_file(path, 1 << 20);
+  for (const size_t size : {size_t{0}, size_t{5}, whole.size() / 2, whole.size() - 8}) {
+    sys::write_file_atomic(path, as_bytes(whole.substr(0, size)));
+    EXPECT_EQ(ensure_initramfs(paths_, agent, kernel), path);
+    EXPECT_EQ(sys::read_text_file(path, 1 << 20), whole) << size;
+  }
 }
 
 }

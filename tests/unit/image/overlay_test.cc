@@ -46,6 +46,14 @@ TEST_F(OverlayTest, DisksOfOneSizeAreEqualAndTheTemplateIsMadeOnce) {
   EXPECT_EQ(sys::read_file(disk("a"), 65 << 20), sys::read_file(disk("b"), 65 << 20));
 }
 
+TEST_F(OverlayTest, ATemplateThatWasCutOffIsMadeAnew) {
+  create_overlay(paths_, uint64_t{64} << 20, disk("a"));
+  const std::string made = sys::list_directory(paths_.overlays_dir()).at(0);
+  sys::write_file_atomic(paths_.overlays_dir() + "/" + made, {});
+  create_overlay(paths_, uint64_t{64} << 20, disk("b"));
+  EXPECT_EQ(sys::read_file(disk("a"), 65 << 20), sys::read_file(disk("b"), 65 << 20));
+}
+
 TEST_F(OverlayTest, AnExistingFileIsNotTouched) {
   sys::write_file_atomic(disk("a"), as_bytes("precious"));
   EXPECT_EQ(error_of([&] { create_overlay(paths_, kMinOverlay, disk("a")); }).kind(),
