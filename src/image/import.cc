@@ -242,12 +242,19 @@ static void read_layers(OciSource& source, const OciImage& image, const ImportOp
                               std::to_string(image.layers.size()) + " (" +
                               printable(image.layers[i].place, 80) + ")";
     while_doing(doing, [&] {
-      LayerStream& stream = streams.open(i);
-      reader.read(stream, [&](uint64_t done) {
-        meter.at(before + done);
-        streams.look_ahead(i, done);
-      });
-      before += stream.consumed();
+      try {
+        LayerStream& stream = streams.open(i);
+        reader.read(stream, [&](uint64_t done) {
+          meter.at(before + done);
+          streams.look_ahead(i, done);
+        });
+        before += stream.consumed();
+      } catch (const Error& error) {
+        if (error.kind() != Kind::Invalid || !source.distrust(image.layers[i])) throw;
+        throw Error(Kind::Invalid, error.message() +
+                                       "; it was kept from an earlier pull and is removed, so that "
+                                       "the next pull downloads it again");
+      }
     });
   }
   meter.tell(before);

@@ -375,6 +375,15 @@ bool RegistrySource::has_layer(const image::Layer& layer) {
   return impl.download_of(layer).state == Download::State::Here;
 }
 
+bool RegistrySource::distrust(const image::Layer& layer) {
+  Impl& impl = *impl_;
+  const std::lock_guard lock(impl.mutex);
+  const Download& download = impl.download_of(layer);
+  if (download.state != Download::State::Here || download.verified) return false;
+  impl.blobs.remove(*layer.digest);
+  return true;
+}
+
 image::Blob RegistrySource::open_layer(const image::Layer& layer) {
   Impl& impl = *impl_;
   std::unique_lock lock(impl.mutex);

@@ -62,6 +62,10 @@ void Blobs::commit(PartialBlob blob, const oci::Digest& digest) const {
   sys::sync_directory(directory_);
 }
 
+void Blobs::remove(const oci::Digest& digest) const {
+  sys::remove_file(directory_ + "/" + digest.hex());
+}
+
 Blobs::Freed Blobs::prune(const std::set<std::string>& keep, bool dry_run) const {
   Freed freed;
   const sys::Fd lock = sys::open_file(directory_, O_RDONLY | O_DIRECTORY);

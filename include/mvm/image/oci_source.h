@@ -52,6 +52,9 @@ class OciSource {
   virtual Blob open_layer(const Layer& layer) = 0;
   // Whether open_layer would give it at once.
   virtual bool has_layer(const Layer&) { return true; }
+  // What open_layer gave cannot be read, and may have been damaged in a store of the source's own.
+  // Returns whether it got rid of it, so that the next try gets it anew.
+  virtual bool distrust(const Layer&) { return false; }
 };
 
 // The source that a path is by its content: an OCI layout in a directory or a tar archive, or a

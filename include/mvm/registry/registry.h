@@ -24,6 +24,7 @@
 
 namespace mvm::registry {
 
+inline constexpr std::string_view kSourceKind = "registry";  // of images that came from one
 inline constexpr int kMaxRedirects = 5;
 // Tries of one request without a byte of progress between them, and in all.
 inline constexpr int kMaxTries = 6;
@@ -54,11 +55,12 @@ class RegistrySource : public image::OciSource {
                  image::Progress progress = {});
   ~RegistrySource() override;
 
-  std::string_view kind() const override { return "registry"; }
+  std::string_view kind() const override { return kSourceKind; }
   // Throws Error: Denied (credentials, policy), NotFound, Unavailable, Invalid (what it says is
   // wrong).
   image::OciImage resolve(const image::Selection& selection) override;
   bool has_layer(const image::Layer& layer) override;
+  bool distrust(const image::Layer& layer) override;
   // Waits until the layer is here.
   image::Blob open_layer(const image::Layer& layer) override;
 

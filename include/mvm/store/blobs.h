@@ -52,6 +52,9 @@ class Blobs {
   // The caller has verified it.
   void commit(PartialBlob blob, const oci::Digest& digest) const;
 
+  // For one that is damaged. Absent is fine.
+  void remove(const oci::Digest& digest) const;
+
   struct Freed {
     uint64_t blobs = 0;
     uint64_t bytes = 0;

@@ -2,7 +2,9 @@
 
 #include "mvm/registry/registry.h"
 
+#include <condition_variable>
 #include <csignal>
+#include <mutex>
 
 #include <sys/wait.h>
 
@@ -134,6 +136,49 @@ TEST_F(Registry, LayersOfEarlierPullsAreVerifiedAgain) {
   const Error error = error_of([&] { pull(registry); });
   EXPECT_THAT(error.message(), HasSubstr("layer 1 of 1"));
   EXPECT_THAT(error.message(), HasSubstr("its content is not what its digest promises"));
+  // Once is enough: the next pull downloads it.
+  EXPECT_THAT(error.message(), HasSubstr("is removed"));
+  EXPECT_EQ(pull(registry).image.digest, imported.image.digest);
+  EXPECT_EQ(registry.asked_for(digest), 2U);
+}
+
+TEST_F(Registry, ALayerThatWasCutOffIsDownloadedAgain) {
+  OciBuilder image;
+  const std::string digest = one_layer(image);
+  serve(image);
+  const FakeRegistry registry([&](const auto& request) { return answer(request); });
+  const Imported imported = pull(registry);
+  sys::write_file_atomic(paths_.blobs_dir() + "/" + digest.substr(7), {});
+  store::Images(paths_).remove(imported.image.digest, {});
+  EXPECT_EQ(pull(registry).image.digest, imported.image.digest);
+  EXPECT_EQ(registry.asked_for(digest), 2U);
+}
+
+// Each layer comes only when all of them have been asked for.
+TEST_F(Registry, LayersAreDownloadedSideBySide) {
+  OciBuilder image;
+  for (const char* name : {"f", "g", "h", "i"}) image.layer(TarBuilder().file(name, name));
+  serve(image);
+  std::mutex mutex;
+  std::condition_variable changed;
+  unsigned in_flight = 0;
+  const FakeRegistry registry([&](const FakeRegistry::Request& request) {
+    bool layer = false;
+    for (const auto& entry : image.layers())
+      layer = layer || request.path().ends_with(entry["digest"].get<std::string>());
+    if (layer) {
+      std::unique_lock lock(mutex);
+      ++in_flight;
+      changed.notify_all();
+      // The bound is for a pull that does not: it fails then, and does not hang.
+      if (!changed.wait_for(lock, std::chrono::seconds(4),
+                            [&] { return in_flight == options_.parallel; }))
+        return FakeRegistry::reply("403 Forbidden", "", "");
+    }
+    return answer(request);
+  });
+  EXPECT_EQ(file_in(pull(registry)), "f");
+  EXPECT_EQ(in_flight, options_.parallel);
 }
 
 // The store only saves a later pull the download.
