@@ -107,20 +107,23 @@ int image_pull(Context& context, const Arguments& arguments) {
 void ensure_image(Context& context, const std::string& reference, bool quiet) {
   const bool registry =
       reference.find('/') != std::string::npos || reference.find('@') != std::string::npos;
-  if (!registry) return;
+  api::Image image;
   try {
-    context.service().image(reference);
-    return;
+    image = context.service().image(reference);
   } catch (const Error& error) {
     if (error.kind() != Kind::NotFound) throw;
+    if (!registry) return;  // whoever needs it says that it is not there
+    api::PullRequest request;
+    request.reference = reference;
+    image = pull(context, request, quiet);
   }
-  api::PullRequest request;
-  request.reference = reference;
-  const api::Image image = pull(context, request, quiet);
   // Whoever pinned it knows.
-  if (!quiet && reference.find('@') == std::string::npos)
-    context.console.err("mvm: image " + printable(reference) + " resolved to " + pin_of(image) +
-                        "\n");
+  const bool pinned = reference.find('@') != std::string::npos ||
+                      ("sha256:" + image.digest).starts_with(reference) ||
+                      image.digest.starts_with(reference);
+  if (quiet || pinned || image.source_kind != "registry") return;
+  context.console.err("mvm: image " + printable(reference) + " resolved to " + pin_of(image) +
+                      "\n");
 }
 
 int image_tag(Context& context, const Arguments& arguments) {

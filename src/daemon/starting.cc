@@ -1,7 +1,25 @@
 // How a sandbox starts: the steps that `create` and `start` are made of.
+#include "mvm/registry/registry.h"
+
 #include "impl.h"
 
 namespace mvm::daemon {
+
+// What came from a registry is named by its digest where that is wanted, however it came here.
+static void require_pinned(const store::Paths& paths, store::Images& images,
+                           const std::string& reference, const store::Image& image) {
+  if (image.manifest.source_kind != registry::kSourceKind ||
+      !registry::load_settings(paths.registries_file()).require_digest ||
+      !images.is_name(reference))
+    return;
+  const store::Manifest& manifest = image.manifest;
+  throw api::ApiError(
+      Kind::Denied,
+      "sandbox.image: " + printable(reference) +
+          " must be named with its digest: require_digest is set in " + paths.registries_file(),
+      "it is " + printable(reference.substr(0, reference.find('@'))) + "@" +
+          (manifest.source_index.empty() ? manifest.source_digest : manifest.source_index));
+}
 
 Record Daemon::Impl::new_record(const api::SandboxSpec& spec, store::Image& image,
                                 image::KernelBundle& kernel) {
@@ -11,7 +29,9 @@ Record Daemon::Impl::new_record(const api::SandboxSpec& spec, store::Image& imag
   if (spec.image.empty())
     throw api::ApiError(Kind::Invalid, "sandbox.image: which image is it to run?",
                         "mvm image ls lists them");
-  image = store::Images(options_.paths).get(spec.image);
+  store::Images images(options_.paths);
+  image = images.get(spec.image);
+  require_pinned(options_.paths, images, spec.image, image);
   kernel = image::resolve_kernel(
       options_.paths,
       spec.kernel.empty() ? std::nullopt : std::optional<std::string_view>(spec.kernel));

@@ -211,6 +211,11 @@ Image Images::get(std::string_view ref) {
   return std::move(*image);
 }
 
+bool Images::is_name(std::string_view ref) {
+  const auto reference = impl_->find(ref);
+  return reference && reference->name;
+}
+
 bool Images::whole(std::string_view digest) {
   return impl_->whole(std::string(digest)).has_value();
 }

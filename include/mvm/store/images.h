@@ -143,6 +143,9 @@ class Images {
   // The same; throws Error{NotFound} that names near misses. An ambiguous prefix is Conflict.
   Image get(std::string_view ref);
 
+  // Whether `ref` finds an image by a name, which may be another image's tomorrow, and not by a
+  // digest.
+  bool is_name(std::string_view ref);
   // Whether there is an image of this digest, with a manifest that can be read and bytes of the
   // size that it says.
   bool whole(std::string_view digest);
