@@ -18,6 +18,8 @@
 #include "mvm/store/images.h"
 #include "mvm/sys/file.h"
 
+#include "command.h"
+#include "deadline.h"
 #include "tail.h"
 
 namespace mvm::build {
@@ -31,7 +33,7 @@ constexpr const char* kClosure = "/build/mvm/closure";
 constexpr const char* kRoots = "/nix/var/nix/gcroots/mvm";
 
 // Changes whenever the same sources would give another image.
-constexpr std::string_view kKeyFormat = "mvm flake 1";
+constexpr std::string_view kKeyFormat = "mvm flake 2";
 constexpr size_t kMaxSaid = 32 * 1024;
 constexpr size_t kMaxShown = 8 * 1024;
 constexpr size_t kMaxLock = size_t{4} << 20;
@@ -50,7 +52,7 @@ class Build {
     result.lock_changed = lock_changed_;
     key_ = key_of_work();
     if (made_already(result)) return result;
-    connection_ = &builder_.connection();
+    connect();
     // Whoever built before us may have built just this.
     if (made_already(result)) return result;
     send_sources();
@@ -67,6 +69,12 @@ class Build {
  private:
   void step(const std::string& text) const {
     if (watch_.step) watch_.step(text);
+  }
+
+  void connect() {
+    if (connection_ != nullptr) return;
+    connection_ = &builder_.connection();
+    deadline_ = Deadline(request_.timeout);
   }
 
   bool made_already(Result& result) {
@@ -90,8 +98,10 @@ class Build {
     } else if (request_.update_lock) {
       throw Error(Kind::Invalid, "the lock file of a flake that is elsewhere cannot be updated");
     }
-    for (const auto& [name, directory] : request_.overrides)
+    for (const auto& [name, directory] : request_.overrides) {
       inputs_.push_back(input_source(directory));
+      input_digests_.push_back(digest_of(inputs_.back()));
+    }
   }
 
   // Empty when the same words may mean another content tomorrow.
@@ -114,7 +124,7 @@ class Build {
     }
     for (size_t i = 0; i < inputs_.size(); ++i) {
       add(request_.overrides[i].first);
-      hash.update(digest_of(inputs_[i]));
+      hash.update(input_digests_[i]);
     }
     return std::string(api::kFlakeKey) + crypto::digest_hex(hash.finish());
   }
@@ -140,6 +150,7 @@ class Build {
     agent::PutOptions options;
     options.view = source.view();
     options.follow = true;
+    options.watch.progress = [this](uint64_t) { deadline_.left(); };
     agent::put(*connection_, source.root + "/.", place, options);
   }
 
@@ -225,7 +236,7 @@ class Build {
                 {"NIX_CONFIG",
                  "extra-experimental-features = nix-command flakes\nwarn-dirty = false\n"
                  "accept-flake-config = false\n"}};
-    exec.timeout = request_.timeout.value_or(agent::Milliseconds(0));
+    exec.timeout = deadline_.left();
     Said said;
     Tail err(kMaxSaid);
     said.result = agent::run_command(*connection_, exec, [&](agent::Stream stream, ByteView data) {
@@ -239,11 +250,7 @@ class Build {
       said.out += as_text(data);
     });
     said.err = err.text();
-    if (said.result.timed_out)
-      throw Error(Kind::Timeout,
-                  "the build took longer than " +
-                      format_duration_ms(static_cast<uint64_t>(request_.timeout->count())) +
-                      " and was ended");
+    if (said.result.timed_out) deadline_.over();
     return said;
   }
 
@@ -263,7 +270,7 @@ class Build {
           Kind::Unavailable,
           "Nix was ended by signal " + std::to_string(said.result.signal) +
               (said.result.signal == 9 ? "; if the builder ran out of memory: [builder] mem" : ""));
-    Explanation why = explain(said.err);
+    Explanation why = explain(said.err, command_of(request_));
     std::string text = readable(said.err);
     throw BuildFailed(shown() + ": " + why.message, why.hint, std::move(text));
   }
@@ -321,7 +328,7 @@ class Build {
   // ---- the lock file ----
 
   void update_lock() {
-    connection_ = &builder_.connection();
+    connect();
     send_sources();
     step("updating flake.lock");
     std::vector<std::string> argv = nix({"flake", "lock"});
@@ -427,14 +434,24 @@ class Build {
     capture.health = guest.health;
     capture.labels = guest.labels;
     capture.attributes = guest.attributes;
-    if (source_ && sys::exists(source_->lock_file())) {
-      const std::string lock = sys::read_text_file(source_->lock_file(), kMaxLock);
-      capture.labels["mvm.flake.lock"] =
-          "sha256:" + crypto::digest_hex(crypto::sha256(as_bytes(lock)));
-      for (const auto& [name, pin] : pins_of(lock))
-        if (capture.labels.size() < kMaxNames) capture.labels["mvm.flake.input." + name] = pin;
-    }
+    add_provenance(capture.labels);
+    capture.timeout_ms = static_cast<uint64_t>(deadline_.left().count());
     return capture;
+  }
+
+  // What it was made from: mkGuest's labels cannot say it in our name (parse_guest_image).
+  void add_provenance(std::map<std::string, std::string>& labels) const {
+    const auto add = [&](const std::string& input, const std::string& pin) {
+      if (labels.size() < kMaxNames) labels["mvm.flake.input." + input] = pin;
+    };
+    // First those that the lock's pins do not hold for.
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      add(request_.overrides[i].first, "sha256:" + crypto::digest_hex(input_digests_[i]));
+    if (!source_ || !sys::exists(source_->lock_file())) return;
+    const std::string lock = sys::read_text_file(source_->lock_file(), kMaxLock);
+    labels["mvm.flake.lock"] = "sha256:" + crypto::digest_hex(crypto::sha256(as_bytes(lock)));
+    for (const auto& [input, pin] : pins_of(lock))
+      if (!labels.contains("mvm.flake.input." + input)) add(input, pin);
   }
 
   Builder& builder_;
@@ -442,6 +459,8 @@ class Build {
   const Watch& watch_;
   std::optional<Source> source_;
   std::vector<Source> inputs_;
+  std::vector<crypto::Digest> input_digests_;
+  Deadline deadline_;
   agent::Connection* connection_ = nullptr;
   std::string key_;
   bool sent_ = false;

@@ -1,8 +1,11 @@
 #include "mvm/build/capture.h"
 
+#include <algorithm>
+
 #include "mvm/agent/exec.h"
 #include "mvm/base/text.h"
 
+#include "deadline.h"
 #include "tail.h"
 
 namespace mvm::build {
@@ -10,6 +13,7 @@ namespace {
 
 // tar has something to say every few milliseconds, unless the disk it reads from is stuck.
 constexpr agent::Milliseconds kSilence{300'000};
+constexpr agent::Milliseconds kMargin{5'000};
 constexpr size_t kMaxSaid = 2000;
 
 void check_key(const std::string& key) {
@@ -52,14 +56,24 @@ image::Imported capture(store::Images& images, agent::Connection& connection,
   proto::ExecRequest exec;
   exec.argv = request.argv;
   exec.cwd = "/";
+  agent::Limit limit;
+  if (request.timeout_ms != 0)
+    limit = std::chrono::milliseconds(std::min(request.timeout_ms, api::kMaxLimitMs));
+  const Deadline deadline(limit);
+  exec.timeout = deadline.left();
   agent::Command command(connection, exec);
   Tail said(kMaxSaid);
   stream.next = [&]() -> ByteView {
-    while (const auto piece = command.next(kSilence)) {
+    while (true) {
+      const agent::Milliseconds left = deadline.left();
+      // It is ended inside; this is for one that does not see to that.
+      const auto piece = command.next(limit ? std::min(left + kMargin, kSilence) : kSilence);
+      if (!piece) break;
       if (piece->stream == agent::Stream::Out) return piece->data;
       said.add(as_text(piece->data));
     }
     const proto::ExecResult& result = command.result();
+    if (result.timed_out) deadline.over();
     if (result.exit_code != 0 || result.signal != 0)
       throw Error(Kind::Unavailable,
                   "the command that writes the image failed: " + printable(said.text(), kMaxSaid));

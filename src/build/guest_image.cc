@@ -161,6 +161,10 @@ GuestImage parse_guest_image(std::string_view text) {
   if (!image.workdir.empty() && image.workdir.front() != '/') wrong("workdir", "must be absolute");
   image.health = health(json);
   image.labels = table(json, "labels");
+  // They are for provenance, which we know and a guest only claims.
+  for (const auto& [name, value] : image.labels)
+    if (name.starts_with("mvm."))
+      wrong("labels." + printable(name, 40), "cannot be given: mvm. is for what mvm itself says");
   image.attributes = attributes(json);
   image.kernel = optional_text(json, "kernel", 4095);
   if (!image.kernel.empty() && !is_store_path(image.kernel))

@@ -80,7 +80,7 @@ static std::string failed_derivation(std::string_view said) {
   return is_store_path(path) ? std::string(path) : "";
 }
 
-Explanation explain(std::string_view said) {
+Explanation explain(std::string_view said, const std::string& command) {
   Explanation out;
   out.derivation = failed_derivation(said);
   if (has(said, "No space left on device") || has(said, "database or disk is full")) {
@@ -88,7 +88,7 @@ Explanation explain(std::string_view said) {
     out.hint = "`mvm builder gc` makes room; a larger one: [builder] disk, and `mvm builder reset`";
   } else if (has(said, "requires lock file changes")) {
     out.message = "flake.lock does not fit flake.nix: an input is missing there, or is another one";
-    out.hint = "`mvm build --update-lock` brings it up to date";
+    out.hint = "`" + command + " --update-lock` brings it up to date";
   } else if (has(said, "does not provide attribute")) {
     out.message = "the flake has no such package";
     out.hint = "name one of its packages: mvm build --flake .#NAME";
@@ -99,10 +99,11 @@ Explanation explain(std::string_view said) {
         "`mvm logs --egress mvm-builder` shows what was refused; [builder] allow_hosts admits more";
   } else if (!out.derivation.empty()) {
     out.message = "a derivation failed to build";
-    out.hint = "`mvm build -v` shows all of its log; `mvm builder shell` and `nix log " +
+    out.hint = "`" + command + " -v` shows all of its log; `mvm builder shell` and `nix log " +
                out.derivation + "` do it afterwards";
   } else {
     out.message = "the flake cannot be evaluated";
+    out.hint = "`" + command + " -v` shows all that Nix says";
   }
   return out;
 }

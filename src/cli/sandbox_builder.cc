@@ -14,6 +14,8 @@
 #include "mvm/sys/io.h"
 
 #include "audit_logs.h"
+#include "builder_queue.h"
+#include "image_progress.h"
 #include "presets.h"
 #include "progress.h"
 
@@ -70,9 +72,10 @@ std::string builder_differences(const api::Sandbox& have, const api::SandboxSpec
 BuilderTurn::BuilderTurn(Context& context, int interrupt) {
   const std::string path = context.paths.builder_lock();
   context.paths.ensure_data();
+  const Ticket ticket(context.paths);
   bool told = false;
   while (true) {
-    auto lock = sys::try_lock_file(path);
+    auto lock = ticket.is_first() ? sys::try_lock_file(path) : std::nullopt;
     if (lock) {
       lock_ = std::move(*lock);
       break;
@@ -172,15 +175,11 @@ std::optional<api::Image> SandboxBuilder::adopt(const api::AdoptRequest& request
 
 api::Image SandboxBuilder::capture(api::CaptureRequest request) {
   request.sandbox = sandbox_->name;
+  ImageProgress line(context_.console, request.name, quiet_);
   const auto progress = [&](const api::ImportProgress& now) {
     pollfd entry{interrupt_, POLLIN, 0};
     if (::poll(&entry, 1, 0) > 0) return false;
-    if (quiet_) return true;
-    if (!now.note.empty())
-      context_.console.err("mvm: " + tame(now.note) + "\n");
-    else
-      context_.console.progress("image " + printable(request.name, 60) + ": " +
-                                printable(now.stage, 30) + " " + format_size(now.done));
+    line.show(now);
     return true;
   };
   api::Image image = context_.service().capture_image(request, progress);

@@ -43,7 +43,7 @@ struct Request {
   bool update_lock = false;  // flake.lock is brought up to date first, and written back
   bool offline = false;      // Nix asks the network for nothing
   bool verbose = false;      // what builds print is passed on as well
-  agent::Limit timeout;      // of each of Nix's commands
+  agent::Limit timeout;      // of all of it, from when it has the builder
 };
 
 struct Watch {

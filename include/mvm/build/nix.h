@@ -23,7 +23,7 @@ struct Explanation {
   std::string hint;        // what to do
   std::string derivation;  // the one that failed, a store path; may be empty
 };
-// From the end of what Nix printed on standard error.
-Explanation explain(std::string_view said);
+// From the end of what Nix printed on standard error. `command` is how the build is started again.
+Explanation explain(std::string_view said, const std::string& command = "mvm build");
 
 }

@@ -1,6 +1,6 @@
 {
-  # Where mvm is: a checkout of it, or a URL.
-  inputs.mvm.url = "path:./mvm?dir=nix";
+  # Where mvm is: a checkout of it in this folder. Elsewhere: "git+file:///path/to/mvm?dir=nix", or where it is kept.
+  inputs.mvm.url = "path:./mvm/nix";
 
   outputs = { self, mvm }:
     let pkgs = mvm.inputs.nixpkgs.legacyPackages.x86_64-linux; in

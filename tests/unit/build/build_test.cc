@@ -12,6 +12,8 @@
 
 #include "mvm/agent/copy.h"
 #include "mvm/agent/exec.h"
+#include "mvm/build/source.h"
+#include "mvm/crypto/hash.h"
 #include "mvm/image/verify.h"
 #include "mvm/sys/io.h"
 
@@ -158,6 +160,28 @@ TEST_F(Flakes, TakeInputsOfTheirOwnTreeAndOverriddenOnes) {
   EXPECT_EQ(open(build(builder_, wanted, watch_).image).at("x").content, "near off\n");
 }
 
+// What an image says that it was made of is what it was made of.
+TEST_F(Flakes, AreLabelledWithTheFoldersThatOverrideTheirLock) {
+  flake(R"(packages.x86_64-linux.default = guest "web" "echo ${near.word} >$out/x";)",
+        R"(inputs.near.url = "path:./near";)", ", near");
+  write("near/flake.nix", R"({ outputs = { self }: { word = "near"; }; })");
+  Request wanted = request();
+  wanted.update_lock = true;
+  const std::string locked =
+      build(builder_, wanted, watch_).image.labels.at("mvm.flake.input.near");
+  const std::string other = base_.path() + "/other";
+  sys::make_directories(other, 0755);
+  sys::write_file_atomic(other + "/flake.nix",
+                         as_bytes(R"({ outputs = { self }: { word = "other"; }; })"));
+  wanted.update_lock = false;
+  wanted.overrides = {{"near", other}};
+  const auto labels = build(builder_, wanted, watch_).image.labels;
+  EXPECT_EQ(labels.at("mvm.flake.input.near"),
+            "sha256:" + crypto::digest_hex(digest_of(input_source(other))));
+  EXPECT_NE(labels.at("mvm.flake.input.near"), locked);
+  EXPECT_TRUE(labels.contains("mvm.flake.lock"));
+}
+
 TEST_F(Flakes, NeedALockFileThatFits) {
   flake(R"(packages.x86_64-linux.default = guest "web" "echo ${near.word} >$out/x";)",
         R"(inputs.near.url = "path:./near";)", ", near");
@@ -200,6 +224,7 @@ TEST_F(Flakes, ShowTheLastLinesOfABuildThatFails) {
   EXPECT_THAT(said, HasSubstr("line 99"));
   EXPECT_THAT(said, Not(HasSubstr("line 10\n")));
   EXPECT_THAT(said, HasSubstr("nix log /nix/store/"));
+  EXPECT_THAT(said, HasSubstr("`mvm build " + flake_ + " --flake . --name made -v`"));
 }
 
 TEST_F(Flakes, AreEndedWithTheirTime) {
@@ -207,6 +232,17 @@ TEST_F(Flakes, AreEndedWithTheirTime) {
   Request wanted = request();
   wanted.timeout = std::chrono::milliseconds(3000);
   EXPECT_THAT(failure(wanted), HasSubstr("longer than 3s"));
+}
+
+TEST_F(Flakes, HaveOneTimeForAllTheirSteps) {
+  flake(R"(packages.x86_64-linux.default = guest "web" "";)");
+  constexpr uint64_t kHourMs = 3'600'000;
+  Request wanted = request();
+  wanted.timeout = std::chrono::milliseconds(kHourMs);
+  build(builder_, wanted, watch_);
+  // Writing the image gets what building it has left.
+  EXPECT_GT(builder_.capture_limit_ms, 0U);
+  EXPECT_LT(builder_.capture_limit_ms, kHourMs);
 }
 
 TEST_F(Flakes, AreEndedByAnInterruptAndTheNextOneIsBuilt) {
@@ -450,6 +486,20 @@ TEST_F(Guests, SayWhatIsWrongWithTheirArguments) {
   EXPECT_THAT(failure(request()), HasSubstr("entrypoint must be a list of words"));
 }
 
+// As a user has it who begins with it, and with a checkout of mvm beside it.
+TEST_F(Guests, BeginWithTheTemplate) {
+  sys::make_directories(flake_ + "/mvm", 0755);
+  run_program({"cp", "-R", MVM_NIX, flake_ + "/mvm/nix"});
+  run_program({"cp", std::string(MVM_NIX) + "/templates/default/flake.nix", flake_});
+  Request wanted = Flakes::request();
+  wanted.overrides = {{"mvm/nixpkgs", stand_in_folder()}};
+  wanted.update_lock = true;
+  const Result result = build(builder_, wanted, watch_);
+  EXPECT_TRUE(result.lock_changed);
+  EXPECT_EQ(result.image.user, "agent");
+  EXPECT_THAT(result.image.entrypoint, ElementsAre("python3", "-c", HasSubstr("hello")));
+}
+
 TEST_F(Guests, AndAllElseOfTheFlakeIsEvaluated) {
   agent::Connection& connection = builder_.connection();
   const auto put = [&](const std::string& from, const std::string& to) {
@@ -457,22 +507,28 @@ TEST_F(Guests, AndAllElseOfTheFlakeIsEvaluated) {
   };
   put(MVM_NIX, "/build/mvm-flake");
   put(stand_in_folder(), "/build/stand-in");
-  proto::ExecRequest exec;
-  exec.env = {{"USER", "root"}};
-  std::string said;
-  exec.argv = {"nix",
-               "flake",
-               "show",
-               "--offline",
-               "--override-input",
-               "nixpkgs",
-               "path:/build/stand-in",
-               "path:/build/mvm-flake"};
-  const auto result = agent::run_command(
-      connection, exec, [&](agent::Stream, ByteView data) { said += as_text(data); });
-  EXPECT_EQ(result.exit_code, 0) << said;
+  const auto said_by = [&](std::vector<std::string> argv) {
+    proto::ExecRequest exec;
+    exec.env = {{"USER", "root"}};
+    exec.argv = std::move(argv);
+    for (const char* word : {"--offline", "--override-input", "nixpkgs", "path:/build/stand-in"})
+      exec.argv.emplace_back(word);
+    std::string said;
+    const auto result = agent::run_command(
+        connection, exec, [&](agent::Stream, ByteView data) { said += as_text(data); });
+    EXPECT_EQ(result.exit_code, 0) << said;
+    return said;
+  };
+  const std::string shown = said_by({"nix", "flake", "show", "path:/build/mvm-flake"});
   for (const char* part :
        {"mvm-guest-kernel", "mvm-0.1.0", "devShells", "Nixpkgs overlay", "template"})
-    EXPECT_THAT(said, HasSubstr(part));
+    EXPECT_THAT(shown, HasSubstr(part));
+  EXPECT_THAT(
+      said_by(
+          {"nix", "eval", "--json", "--impure", "path:/build/mvm-flake#overlays.default", "--apply",
+           "overlay: let prev = (builtins.getFlake path:/build/stand-in)"
+           ".legacyPackages.x86_64-linux; final = prev // overlay final prev; in "
+           "[ final.mvm.name final.mvmKernel.name (final.mkMvmGuest { name = \"g\"; }).name ]"}),
+      HasSubstr(R"(["mvm-0.1.0","mvm-guest-kernel-6.12","mvm-guest-g"])"));
 }
 }

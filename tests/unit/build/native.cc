@@ -154,6 +154,7 @@ std::optional<api::Image> NativeBuilder::adopt(const api::AdoptRequest& request)
 }
 
 api::Image NativeBuilder::capture(api::CaptureRequest request) {
+  capture_limit_ms = request.timeout_ms;
   return shown(build::capture(images_, *connection_, request, {}).image);
 }
 

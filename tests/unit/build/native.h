@@ -48,6 +48,7 @@ class NativeBuilder : public Builder {
   int interrupt = -1;
   size_t starts = 0;
   std::vector<std::string> kernels;
+  uint64_t capture_limit_ms = 0;  // that the last image was to be written in
 
  private:
   std::string work_;

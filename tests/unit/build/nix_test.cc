@@ -7,6 +7,9 @@
 #include "mvm/base/error.h"
 #include "mvm/build/guest_image.h"
 
+#include "../../../src/build/command.h"
+#include "../../../src/build/deadline.h"
+
 namespace mvm::build {
 
 using testing::ElementsAre;
@@ -60,6 +63,37 @@ TEST(Explanation, SaysWhatToDo) {
   EXPECT_THAT(explain("error: writing to file: No space left on device").hint, HasSubstr("gc"));
   EXPECT_THAT(explain("error: unable to download 'https://x'").hint, HasSubstr("allow_hosts"));
   EXPECT_THAT(explain("").message, HasSubstr("cannot be evaluated"));
+  EXPECT_THAT(explain("", "mvm build /x").hint, HasSubstr("`mvm build /x -v`"));
+}
+
+TEST(Command, BuildsTheSameWhereverItIsTyped) {
+  Request request;
+  request.directory = "/home/a b";
+  request.name = "made";
+  request.flake = parse_flake(".?dir=sub#web");
+  request.overrides = {{"nixpkgs", "/src/it's"}};
+  EXPECT_EQ(command_of(request),
+            "mvm build '/home/a b' --flake '.?dir=sub#web' --name made "
+            "--override-input 'nixpkgs=/src/it'\\''s'");
+  request.directory = "/w";
+  request.overrides.clear();
+  request.flake = parse_flake("github:owner/repo#web");
+  EXPECT_EQ(command_of(request), "mvm build /w --flake github:owner/repo#web --name made");
+}
+
+TEST(Deadline, IsOneForAll) {
+  EXPECT_EQ(Deadline().left(), agent::Milliseconds(0));
+  const Deadline hour{agent::Milliseconds(3'600'000)};
+  const auto left = hour.left();
+  EXPECT_LE(left, agent::Milliseconds(3'600'000));
+  EXPECT_GT(left, agent::Milliseconds(0));
+  EXPECT_LE(hour.left(), left);
+  try {
+    Deadline(agent::Milliseconds(0)).left();
+    FAIL() << "there was time";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), Kind::Timeout);
+  }
 }
 
 TEST(GuestImage, IsReadWhole) {
@@ -94,6 +128,8 @@ TEST(GuestImage, ThatMakesNoSenseNamesItsKey) {
   EXPECT_THAT(complaint(R"(,"env":{"A":"\u0000"})"), HasSubstr("env.A"));
   EXPECT_THAT(complaint(R"(,"workdir":"relative")"), HasSubstr("workdir"));
   EXPECT_THAT(complaint(R"(,"user":7)"), HasSubstr("user"));
+  EXPECT_THAT(complaint(R"(,"labels":{"mvm.flake.lock":"sha256:0"})"),
+              HasSubstr("labels.mvm.flake.lock"));
   EXPECT_THAT(complaint(R"(,"kernel":"/boot")"), HasSubstr("kernel"));
   EXPECT_THAT(complaint(R"(,"attributes":[{"path":"/x","mode":"99"}])"), HasSubstr("mode"));
   EXPECT_THAT(complaint(R"(,"attributes":[{"path":"x","mode":"755"}])"), HasSubstr("path"));

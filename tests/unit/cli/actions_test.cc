@@ -11,8 +11,11 @@
 
 #include "mvm/cli/arguments.h"
 #include "mvm/crypto/authority.h"
+#include "mvm/image/kernel.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
+
+#include "../../../src/cli/presets.h"
 
 namespace mvm::cli {
 namespace {
@@ -97,7 +100,7 @@ class FakeDaemon final : public api::Service {
   std::vector<api::Image> images() override { return image_list; }
   api::Image image(const std::string& reference) override {
     for (const auto& image : image_list)
-      if (image.name == reference) return image;
+      if (image.name == reference || image.digest == reference) return image;
     throw api::ApiError(Kind::NotFound, "there is no image '" + reference + "'", "mvm image ls");
   }
   api::Image import_image(const api::ImportRequest& request,
@@ -118,6 +121,7 @@ class FakeDaemon final : public api::Service {
     api::Image image;
     image.name = request.reference;
     image.digest = "0123456789abcdef";
+    image.source_kind = "registry";
     image.source_digest = "sha256:feed";
     image.entrypoint = {"/entry"};
     image.command = {"default"};
@@ -457,8 +461,17 @@ TEST_F(Actions, UpPullsWhatNamesARegistryAndIsNotHere) {
   EXPECT_EQ(run({"up", "web", "--image", "ghcr.io/org/app:v1"}), 0);
   EXPECT_THAT(daemon.calls, ElementsAre("pull_image ghcr.io/org/app:v1"));
   EXPECT_THAT(err, testing::HasSubstr("ghcr.io/org/app:v1 resolved to sha256:feed"));
+  // Also where it is here: what runs is what it resolved to then.
   EXPECT_EQ(run({"up", "other", "--image", "ghcr.io/org/app:v1"}), 0);
+  EXPECT_THAT(err, testing::HasSubstr("ghcr.io/org/app:v1 resolved to sha256:feed"));
+  EXPECT_EQ(run({"up", "quiet", "--image", "ghcr.io/org/app:v1", "--quiet"}), 0);
+  EXPECT_THAT(err, IsEmpty());
+  EXPECT_EQ(run({"up", "json", "--image", "ghcr.io/org/app:v1", "--json"}), 0);
+  EXPECT_THAT(err, IsEmpty());
+  EXPECT_EQ(run({"up", "digest", "--image", "0123456789abcdef"}), 0);
+  EXPECT_THAT(err, IsEmpty());
   EXPECT_EQ(run({"up", "local", "--image", "base"}), 0);
+  EXPECT_THAT(err, IsEmpty());
   EXPECT_EQ(daemon.calls.size(), 1U);
 }
 
@@ -579,6 +592,40 @@ TEST_F(Actions, DoctorNamesWhatIsMissingAndTheWayOut) {
       failure({"doctor", "--only", "luck"}),
       "there is no check 'luck'; there are kvm, user, memory, disk, mkfs.ext4, jail, network, "
       "cgroup, daemon, kernel, image");
+}
+
+TEST_F(Actions, DamagedImagesAndKernelsAreListedWithWhatIsWrong) {
+  api::Image image;
+  image.name = "web:latest";
+  image.digest = std::string(64, 'a');
+  image.problem = "image aaaaaaaaaaaa is damaged: it is empty";
+  daemon.image_list = {image};
+  EXPECT_EQ(run({"image", "ls"}), 0);
+  EXPECT_THAT(out, HasSubstr("web:latest  aaaaaaaaaaaa  ?"));
+  EXPECT_EQ(err, "mvm: image aaaaaaaaaaaa is damaged: it is empty\n");
+  EXPECT_EQ(run({"doctor", "--only", "image"}), 1);
+  EXPECT_THAT(out, HasSubstr("fail  image  image aaaaaaaaaaaa is damaged"));
+  daemon.kernel_list = {{"k", "", 0, 0, true, "/k/vmlinux has 0 bytes"}};
+  EXPECT_EQ(run({"kernel", "ls"}), 0);
+  EXPECT_THAT(out, HasSubstr("k     damaged  ?        yes"));
+  EXPECT_EQ(err, "mvm: /k/vmlinux has 0 bytes\n");
+  EXPECT_EQ(run({"doctor", "--only", "kernel"}), 1);
+  EXPECT_THAT(out, HasSubstr("fail  kernel  /k/vmlinux has 0 bytes"));
+}
+
+TEST_F(Actions, DoctorReadsAllOfAKernel) {
+  const std::string source = folder.path() + "/source";
+  sys::make_directories(source);
+  sys::write_file_atomic(source + "/vmlinux", as_bytes("kernel"));
+  sys::write_file_atomic(source + "/bundle.json", as_bytes(R"({"name":"k","image":"vmlinux"})"));
+  store::Paths paths(folder.path() + "/run", folder.path() + "/data");
+  paths.ensure_data();
+  const auto kernel = image::install_kernel(paths, source);
+  daemon.kernel_list = {{"k", kernel.image, 6, 0, true}};
+  EXPECT_EQ(run({"doctor", "--only", "kernel"}), 0);
+  sys::write_file_atomic(kernel.image, as_bytes("Kernel"));
+  EXPECT_EQ(run({"doctor", "--only", "kernel"}), 1);
+  EXPECT_THAT(out, HasSubstr("/data/kernels/k/vmlinux is not what was installed"));
 }
 
 TEST_F(Actions, DoctorFindsMkfsOnThePath) {
@@ -990,6 +1037,34 @@ TEST_F(BuiltBefore, BuildNeedsABuilderImageAndAFlake) {
   EXPECT_THAT(failure({"build", "missing"}), HasSubstr("missing"));
   EXPECT_THAT(failure({"build", "--override-input", "nixpkgs"}), HasSubstr("INPUT=FOLDER"));
   EXPECT_THAT(failure({"build", "--quiet", "--verbose"}), HasSubstr("contradict"));
+}
+
+// The control socket of FakeDaemon's sandboxes is nowhere, so there the build ends.
+TEST_F(BuiltBefore, OtherwiseTheBuilderIsMadeAsTheSettingsSay) {
+  daemon.adopted.reset();
+  failure({"build"});
+  ASSERT_EQ(daemon.created.size(), 1U);
+  const api::SandboxSpec spec = daemon.created.front();
+  EXPECT_EQ(spec.name, "mvm-builder");
+  EXPECT_EQ(spec.image, "mvm-builder");
+  EXPECT_EQ(spec.memory, uint64_t{4} << 30);
+  EXPECT_EQ(spec.disk, uint64_t{64} << 30);
+  EXPECT_EQ(spec.user, "0:0");
+  EXPECT_TRUE(spec.network.enabled);
+  EXPECT_EQ(spec.network.allow_hosts,
+            preset_hosts("nix", [] { return std::vector<std::string>{}; }));
+  EXPECT_THAT(spec.network.allow_hosts, testing::Contains("cache.nixos.org"));
+
+  daemon.by_name.clear();
+  write("mvm.toml",
+        "[builder]\nimage = \"mvm-builder\"\ncpus = 3\nmem = \"2G\"\ndisk = \"9G\"\n"
+        "network = \"none\"\nallow_hosts = [\"cache.example\"]\n");
+  failure({"build"});
+  ASSERT_EQ(daemon.created.size(), 2U);
+  EXPECT_EQ(daemon.created.back().cpus, 3U);
+  EXPECT_EQ(daemon.created.back().memory, uint64_t{2} << 30);
+  EXPECT_EQ(daemon.created.back().disk, uint64_t{9} << 30);
+  EXPECT_THAT(daemon.created.back().network.allow_hosts, ElementsAre("cache.example"));
 }
 
 TEST_F(BuiltBefore, TheBuilderIsNotMistakenForAnotherSandbox) {

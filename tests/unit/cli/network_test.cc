@@ -20,7 +20,7 @@ using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
 TEST(Presets, EachRuleOfEachIsOne) {
-  for (const char* name : {"none", "registries", "dev", "agent"})
+  for (const char* name : {"none", "registries", "dev", "agent", "nix"})
     for (const std::string& host : preset_hosts(name, [] { return std::vector<std::string>(); }))
       EXPECT_TRUE(policy::parse_host_rule(host)) << name << ": " << host;
 }
