@@ -68,6 +68,19 @@ def test_set_user_id_programs_work():
     equal(guest(name, "stat -c %a,%u /usr/bin/su"), "4755,0")
     guest(name, "cp /usr/bin/id /tmp/id && chmod 4755 /tmp/id")
     equal(ok("exec", "--user", "1000", name, "--", "/tmp/id", "-u").out.strip(), "0")
+    # A server that will not run as root is started so.
+    equal(guest(name, "setpriv --reuid 1000 --regid 1000 --clear-groups sh -c 'id -u; id -g; id -G'").split(), ["1000"] * 3)
+
+
+def test_a_folder_mounted_below_a_sticky_one_keeps_its_owners():
+    name = shared()
+    guest(name, "mkdir -p /srv/sticky/tree /srv/mine && chmod 1775 /srv/sticky && chown 0:30000 /srv/sticky "
+                "&& echo x >/srv/mine/f && chown -R 1000:1000 /srv/mine && mount --bind /srv/mine /srv/sticky/tree")
+    try:
+        equal(guest(name, "stat -c %a,%u:%g /srv/sticky /srv/sticky/tree/f").split(), ["1775,0:30000", "644,1000:1000"])
+        equal(ok("exec", "--user", "1000", name, "--", "sh", "-c", "echo y >>/srv/sticky/tree/f; cat /srv/mine/f").out, "x\ny\n")
+    finally:
+        guest(name, "umount /srv/sticky/tree; rm -rf /srv/sticky /srv/mine")
 
 
 def test_base_image_has_what_agents_need():
