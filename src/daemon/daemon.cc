@@ -5,6 +5,11 @@
 
 namespace mvm::daemon {
 
+static bool is_empty(const std::string& path) {
+  const auto file = sys::open_if_exists(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+  return !file || sys::file_size(file->get()) == 0;
+}
+
 Daemon::Impl::Impl(DaemonOptions options) : options_(std::move(options)) {
   const store::Paths& paths = options_.paths;
   paths.ensure_runtime();
@@ -14,6 +19,7 @@ Daemon::Impl::Impl(DaemonOptions options) : options_(std::move(options)) {
     throw Error(Kind::Conflict, "another mvm daemon is running for " + paths.runtime() +
                                     " (it holds " + paths.daemon_lock() + ")");
   lock_ = std::move(*lock);
+  records_lost_ = is_empty(paths.state_db());
   records_ = std::make_unique<Records>(paths.state_db());
   audit_ = std::make_unique<AuditLogs>(options_.paths, options_.audit, log_);
   audit_->record(audit::DaemonStarted{});
@@ -153,6 +159,16 @@ bool Daemon::Impl::adopt(const EntryPtr& entry) {
   return true;
 }
 
+// The record went with state.db, and a disk is somebody's work: that is for its owner to remove.
+void Daemon::Impl::keep_lost(const std::string& id) {
+  const std::string folder = options_.paths.data() + "/sandboxes.lost";
+  store::ensure_private_directory(folder);
+  const std::string kept = crypto::random_id(folder + "/" + id + "-", 6);
+  sys::rename_file(options_.paths.sandbox_data(id), kept);
+  repaired("the record of " + printable(id, 80) + " is lost with " + options_.paths.state_db() +
+           "; its disk is kept in " + printable(kept));
+}
+
 // Directories without a record: a daemon was killed between making or forgetting one and the other.
 void Daemon::Impl::remove_orphans() {
   const store::Paths& paths = options_.paths;
@@ -166,6 +182,10 @@ void Daemon::Impl::remove_orphans() {
   options_.cgroups.remove_orphans(ids);
   for (const std::string& id : sys::list_directory(paths.sandboxes_dir())) {
     if (ids.contains(id)) continue;
+    if (records_lost_ && sys::exists(paths.overlay_image(id))) {
+      keep_lost(id);
+      continue;
+    }
     repaired("removed files of " + printable(id, 80) + ", which is no sandbox's");
     sys::remove_tree(paths.sandboxes_dir() + "/" + id);
   }

@@ -121,6 +121,7 @@ class Daemon::Impl final : public api::Service {
   void restore_ports(const Record& record);
   void record_ports(const Record& record, const std::vector<proto::PublishedPort>& ports);
   void remove_orphans();
+  void keep_lost(const std::string& id);
   void remove_temporary_files();
   void repaired(std::string action);
 
@@ -192,6 +193,7 @@ class Daemon::Impl final : public api::Service {
   sys::Fd stopping_ = sys::event_fd();  // stays readable once signalled
   std::string started_at_ = rfc3339_now();
   std::unique_ptr<Records> records_;
+  bool records_lost_ = false;  // state.db was not there, or empty, when we began
   std::unique_ptr<AuditLogs> audit_;
   // Throws when this host cannot run a guest.
   void require_host();

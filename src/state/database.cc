@@ -60,7 +60,7 @@ struct Database::Impl {
       case SQLITE_NOTADB:
         text +=
             "; the file is damaged or is no mvm state: move it away (with its -wal and -shm "
-            "files) and mvm starts with an empty one; images and disks are not in it";
+            "files) and mvm starts with an empty one; images are not in it, and disks are kept";
         throw Damaged(std::move(text));
       default:
         break;

@@ -641,6 +641,36 @@ TEST_F(DaemonTest, RestartedDaemonFindsHowSandboxesEndedMeanwhile) {
   EXPECT_FALSE(sys::exists(paths_.sandbox_data(ephemeral.id)));
 }
 
+// What a disk has lost may be one file; the work that people have on their disks does not follow
+// it.
+TEST_F(DaemonTest, ALostDatabaseTakesNoDisksAlong) {
+  start();
+  const auto made = client()->create(spec("web"));
+  client()->stop("web", {});
+  daemon_.reset();
+  for (const char* suffix : {"-wal", "-shm"}) sys::remove_file(paths_.state_db() + suffix);
+  sys::write_file_atomic(paths_.state_db(), {});
+  start();
+  EXPECT_TRUE(client()->sandboxes(true).empty());
+  const std::string folder = paths_.data() + "/sandboxes.lost";
+  const auto kept = sys::list_directory(folder);
+  ASSERT_EQ(kept.size(), 1U);
+  EXPECT_TRUE(kept[0].starts_with(made.id));
+  EXPECT_TRUE(sys::exists(folder + "/" + kept[0] + "/overlay.img"));
+  const auto repair = client()->version().last_repair;
+  ASSERT_TRUE(repair);
+  EXPECT_NE(repair->actions[0].find(folder), std::string::npos) << repair->actions[0];
+}
+
+TEST_F(DaemonTest, ADamagedDatabaseIsOneLineThatSaysWhatToDo) {
+  sys::write_file_atomic(paths_.state_db(), as_bytes(std::string(8192, 'x')));
+  const Error error = error_of([&] { Daemon daemon(options()); });
+  EXPECT_NE(error.message().find(paths_.state_db()), std::string::npos) << error.message();
+  EXPECT_NE(error.message().find("move it away"), std::string::npos) << error.message();
+  EXPECT_EQ(error.message().find('\n'), std::string::npos);
+  sys::remove_file(paths_.state_db());
+}
+
 TEST_F(DaemonTest, RestartedDaemonRemovesOrphans) {
   sys::make_directories(paths_.sandboxes_dir() + "/sb-orphan");
   sys::make_directories(paths_.sandboxes_runtime() + "/orphan");
