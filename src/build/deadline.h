@@ -24,10 +24,11 @@ class Deadline {
     if (spent >= *limit_) over();
     return *limit_ - spent;
   }
+  // Also for a builder that says so where there is no limit: it is hostile.
   [[noreturn]] void over() const {
-    throw Error(Kind::Timeout, "the build took longer than " +
-                                   format_duration_ms(static_cast<uint64_t>(limit_->count())) +
-                                   " and was ended");
+    const std::string limit =
+        limit_ ? format_duration_ms(static_cast<uint64_t>(limit_->count())) : "it may";
+    throw Error(Kind::Timeout, "the build took longer than " + limit + " and was ended");
   }
 
  private:

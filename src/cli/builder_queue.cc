@@ -1,9 +1,7 @@
 #include "builder_queue.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstdio>
 #include <optional>
 
 #include <fcntl.h>
@@ -17,7 +15,7 @@
 
 namespace mvm::cli {
 
-static constexpr int kDigits = 20;  // of any number of 64 bits, so that names sort as numbers do
+static constexpr size_t kDigits = 20;  // of any number of 64 bits, so that names sort as numbers do
 
 static std::optional<uint64_t> number_of(const std::string& name) {
   return name.size() == kDigits ? parse_u64(name) : std::nullopt;
@@ -32,10 +30,8 @@ Ticket::Ticket(const store::Paths& paths) : directory_(paths.data() + "/builder.
   uint64_t last = 0;
   for (const std::string& name : sys::list_directory(directory_))
     last = std::max(last, number_of(name).value_or(0));
-  std::array<char, kDigits + 1> text{};
-  std::snprintf(text.data(), text.size(), "%0*llu", kDigits,
-                static_cast<unsigned long long>(last + 1));
-  name_ = text.data();
+  name_ = std::to_string(last + 1);
+  name_.insert(0, kDigits - name_.size(), '0');
   auto lock = sys::try_lock_file(directory_ + "/" + name_);
   if (!lock) throw Error(Kind::Conflict, directory_ + "/" + name_ + " is locked");
   lock_ = std::move(*lock);

@@ -310,7 +310,7 @@ struct Kernel {
   uint64_t size = 0;
   uint64_t modules = 0;
   bool is_default = false;
-  std::string problem = {};  // why it cannot be used; little else is known of it then
+  std::string problem;  // why it cannot be used; little else is known of it then
   bool operator==(const Kernel&) const = default;
 };
 

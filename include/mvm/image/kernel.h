@@ -33,7 +33,7 @@ void verify_bundle(const KernelBundle& bundle);
 struct InstalledKernel {
   KernelBundle bundle;  // its name alone, when there is a problem
   bool is_default = false;
-  std::string problem = {};  // why it cannot be used
+  std::string problem;  // why it cannot be used
 };
 // What data/kernels holds, by name.
 std::vector<InstalledKernel> list_kernels(const store::Paths& paths);

@@ -82,7 +82,7 @@ struct Image {
   std::string root;                // path of root.erofs
   std::vector<std::string> names;  // name:tag, sorted; empty for an image that lost its name
   Manifest manifest;
-  std::string problem = {};  // why its manifest cannot be read, and is empty here: list() alone
+  std::string problem;  // why its manifest cannot be read, and is empty here: list() alone
 };
 
 std::string manifest_file(const Image& image);

@@ -83,6 +83,7 @@ TEST(Command, BuildsTheSameWhereverItIsTyped) {
 
 TEST(Deadline, IsOneForAll) {
   EXPECT_EQ(Deadline().left(), agent::Milliseconds(0));
+  EXPECT_THROW(Deadline().over(), Error);  // a hostile builder may say that it is
   const Deadline hour{agent::Milliseconds(3'600'000)};
   const auto left = hour.left();
   EXPECT_LE(left, agent::Milliseconds(3'600'000));
