@@ -128,33 +128,32 @@ struct Decoder::Stage {
   std::unique_ptr<DecodeStage> codec;
   Bytes buffer;
   ByteView ready;  // of the buffer
+  bool damaged = false;
 };
 
 Decoder::Decoder(const std::vector<Coding>& codings, const DecodeLimits& limits) : limits_(limits) {
   for (size_t i = codings.size(); i-- > 0;)
-    stages_.push_back({codings[i], decode_stage(codings[i]), Bytes(kBuffer), {}});
+    stages_.push_back({codings[i], decode_stage(codings[i]), Bytes(kBuffer), {}, false});
 }
 Decoder::~Decoder() = default;
 Decoder::Decoder(Decoder&&) noexcept = default;
 Decoder& Decoder::operator=(Decoder&&) noexcept = default;
 
-Decoder::Step Decoder::bad(std::string_view problem) {
-  problem_ = problem;
-  return Step::Bad;
-}
-
 // False when nothing moved.
 bool Decoder::feed(Stage& stage, ByteView& input) {
   const size_t before = input.size();
   std::span<std::byte> space(stage.buffer);
-  if (!stage.codec->run(input, space)) problem_ = damage(stage.coding);
+  if (!stage.codec->run(input, space)) {
+    stage.damaged = true;
+    if (problem_.empty()) problem_ = damage(stage.coding);
+  }
   stage.ready = ByteView(stage.buffer).first(stage.buffer.size() - space.size());
   grown_ += stage.ready.size();
   return !stage.ready.empty() || input.size() != before;
 }
 
 Decoder::Step Decoder::next(ByteView& input, Bytes& out, size_t room) {
-  if (!problem_.empty()) return Step::Bad;
+  if (outgrown_) return Step::Bad;
   if (stages_.empty()) {
     const size_t take = std::min(room, input.size());
     out.insert(out.end(), input.begin(), input.begin() + static_cast<ptrdiff_t>(take));
@@ -170,16 +169,19 @@ Decoder::Step Decoder::next(ByteView& input, Bytes& out, size_t room) {
     if (room == 0) return Step::Full;
     bool moved = false;
     for (size_t i = 0; i < stages_.size(); ++i) {
-      if (!stages_[i].ready.empty()) continue;
+      if (!stages_[i].ready.empty() || stages_[i].damaged) continue;
       ByteView& from = i == 0 ? input : stages_[i - 1].ready;
       const size_t before = from.size();
       moved = feed(stages_[i], from) || moved;
       if (i == 0) taken_ += before - from.size();
-      if (!problem_.empty()) return Step::Bad;
     }
-    if (grown_ > limits_.allowance + limits_.ratio * taken_)
-      return bad("its data grows too much when decoded");
-    if (!moved) return Step::More;
+    if (grown_ > limits_.allowance + limits_.ratio * taken_) {
+      outgrown_ = true;
+      if (problem_.empty()) problem_ = "its data grows too much when decoded";
+      return Step::Bad;
+    }
+    // What came before the damage has been given then.
+    if (!moved) return problem_.empty() ? Step::More : Step::Bad;
   }
 }
 

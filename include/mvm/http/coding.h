@@ -44,7 +44,7 @@ class Decoder {
   enum class Step {
     More,  // all input is used up, and all that it stands for has been given
     Full,  // `room` is used up: call again, also without input
-    Bad,   // damaged, or over a limit; problem() says what. Dead.
+    Bad,   // damaged, or over a limit; problem() says what. What came before has been given. Dead.
   };
 
   // `codings` as content_codings() says them.
@@ -58,17 +58,19 @@ class Decoder {
   // After the last More: whether the data may end here. True also when nothing ever came.
   bool whole() const noexcept;
   std::string_view problem() const noexcept { return problem_; }  // "its gzip data is damaged"
+  // Bad for DecodeLimits alone: others may decode it.
+  bool outgrown() const noexcept { return outgrown_; }
 
  private:
   struct Stage;
   bool feed(Stage& stage, ByteView& input);
-  Step bad(std::string_view problem);
 
   std::vector<Stage> stages_;  // in the order of decoding
   DecodeLimits limits_;
   uint64_t taken_ = 0;
   uint64_t grown_ = 0;  // what all stages gave: the last may give little of much
   std::string_view problem_;
+  bool outgrown_ = false;
 };
 
 enum class EncodeEnd : uint8_t { Open, Flush, Finish };

@@ -162,6 +162,15 @@ TEST(Coding, DamageIsSaid) {
   EXPECT_TRUE(decoded({Coding::Gzip}, data).ends_with("[its gzip data is damaged]"));
 }
 
+TEST(Coding, WhatCameBeforeDamageIsGiven) {
+  for (const Codings& codings : {Codings{Coding::Gzip}, Codings{Coding::Brotli, Coding::Gzip}}) {
+    std::string data = encoded(codings, "before the damage");
+    data[data.size() - 8] ^= 1;  // the sum
+    for (const size_t room : {size_t{3}, size_t{65536}})
+      EXPECT_EQ(decoded(codings, data, 65536, room), "before the damage[its gzip data is damaged]");
+  }
+}
+
 TEST(Coding, LittleMayNotGrowToMuch) {
   const std::string zeroes(size_t{16} << 20, '\0');
   for (const Coding coding : kAll) {
