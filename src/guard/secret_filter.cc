@@ -3,9 +3,10 @@
 // is only read, so that it keeps its Content-Length: of a value that comes in two pieces the first
 // may then have left, and the rest never does.
 //
-// A coded request is decoded beside, and searched; it goes on as it is. A coded answer of a host
-// that has secrets goes on decoded, which every client can read (RFC 9110 §12.5.3). Other hosts'
-// coded answers pass: no value was ever sent there.
+// A coded request goes on as it is. It is searched as it is, because it need not be of the coding
+// that it names, and decoded beside as far as that goes. A coded answer of a host that has secrets
+// goes on decoded, which every client can read (RFC 9110 §12.5.3). Other hosts' coded answers are
+// searched as they are: no value was ever sent there.
 
 #include "mvm/guard/secret_filter.h"
 
@@ -57,8 +58,11 @@ secret::Writing writing_of(std::string_view type) {
   return type.find("json") != type.npos ? secret::Writing::Json : secret::Writing::Plain;
 }
 
-// Hands what `in` stands for to `take`, piece by piece. False: it cannot be decoded, or `take` said
-// so.
+// gzip reaches 1032, and logs may well come near it; a search costs no memory.
+constexpr http::DecodeLimits kRequestLimits{.ratio = 1100};
+
+// Hands what `in` stands for to `take`, piece by piece, with what came before damage too. False: it
+// cannot be decoded, or `take` said so.
 template <typename Take>
 bool decode(http::Decoder& decoder, ByteView in, bool last, const Take& take) {
   constexpr size_t kPiece = size_t{64} * 1024;
@@ -67,7 +71,7 @@ bool decode(http::Decoder& decoder, ByteView in, bool last, const Take& take) {
   do {
     piece.clear();
     step = decoder.next(in, piece, kPiece);
-    if (step == http::Decoder::Step::Bad || !take(as_text(piece))) return false;
+    if (!take(as_text(piece)) || step == http::Decoder::Step::Bad) return false;
   } while (step == http::Decoder::Step::Full);
   return !last || decoder.whole();
 }
@@ -98,11 +102,11 @@ class SecretFilter : public egress::ExchangeFilter {
       });
       head.headers.push_back({"Accept-Encoding", "identity"});
     }
-    const auto codings = http::content_codings(head.headers);
-    if (head.framing.kind == http::BodyKind::None || !codings) return {};
+    if (head.framing.kind == http::BodyKind::None) return {};
     begin_request_body(type);
-    if (!codings->empty()) {
-      request_decoder_.emplace(*codings);
+    const auto codings = http::content_codings(head.headers);
+    if (!codings || !codings->empty()) {
+      if (codings) begin_decoded_request(*codings);
       put_.assign(put_.size(), false);
       body = BodyUse::Read;
       return {};
@@ -114,18 +118,8 @@ class SecretFilter : public egress::ExchangeFilter {
 
   FilterVerdict request_body(ByteView in, bool last, Bytes& out) override {
     if (!request_) return {};
-    if (!request_decoder_) {
-      if (request_->feed(as_text(in), last, out)) return {};
-      return std::move(verdict_);
-    }
-    const bool fine = decode(*request_decoder_, in, last, [&](std::string_view text) {
-      out.clear();
-      return request_->feed(text, false, out);
-    });
-    if (verdict_) return std::move(verdict_);
-    // What is no such coding is whatever the guest wants it to be; there is no end of those.
-    if (!fine) request_.reset();
-    return {};
+    if (!request_->feed(as_text(in), last, out)) return std::move(verdict_);
+    return request_decoder_ ? decoded_request(in, last) : FilterVerdict{};
   }
 
   // As fields of the head: what may stand there may stand here.
@@ -157,9 +151,9 @@ class SecretFilter : public egress::ExchangeFilter {
     if (auto refusal = record_masked()) return refusal;
     if (head.framing.kind == http::BodyKind::None) return {};
     const auto codings = http::content_codings(head.headers);
-    if (!codings) return unreadable();
-    if (!codings->empty()) {
-      if (!reach_.any()) return {};
+    if (!codings) {
+      if (auto refusal = cannot_read(true)) return refusal;
+    } else if (!codings->empty() && reach_.any()) {
       response_decoder_.emplace(*codings);
       std::erase_if(head.headers, [](const http::Header& header) {
         return http::same_name(header.name, "Content-Encoding");
@@ -183,7 +177,7 @@ class SecretFilter : public egress::ExchangeFilter {
       const bool fine = decode(*response_decoder_, in, last, [&](std::string_view text) {
         return response_->feed(text, false, out);
       });
-      if (!fine) return undecodable();
+      if (!fine) return cannot_read(false);
       if (last) response_->feed({}, true, out);
     }
     return last ? record_masked() : FilterVerdict{};
@@ -274,16 +268,12 @@ class SecretFilter : public egress::ExchangeFilter {
                        where + "; the sandbox has only its placeholder to send");
   }
 
-  // A coding that nobody knows.
-  FilterVerdict unreadable() {
+  // A coding that nobody knows, which a rule may let pass, or a body that is not of its coding:
+  // what of it has passed cannot be called back.
+  FilterVerdict cannot_read(bool may_pass) {
     for (size_t i = 0; i < secrets_->all().size(); ++i)
-      if (reach_.bound[i] && !secrets_->all()[i].binding.pass_unreadable) return unreadable(i);
-    return {};
-  }
-  // One that is known, in a body that is not of it: what has passed cannot be called back.
-  FilterVerdict undecodable() {
-    for (size_t i = 0; i < secrets_->all().size(); ++i)
-      if (reach_.bound[i]) return unreadable(i);
+      if (reach_.bound[i] && !(may_pass && secrets_->all()[i].binding.pass_unreadable))
+        return unreadable(i);
     return {};
   }
   FilterRefusal unreadable(size_t index) {
@@ -304,10 +294,49 @@ class SecretFilter : public egress::ExchangeFilter {
       put_[i] = reach_.may_use(*secrets_, i, SecretPlace::Body) ||
                 (is_form(type) && reach_.may_use(*secrets_, i, SecretPlace::Form));
     puts_into_body_ = std::ranges::find(put_, true) != put_.end();
-    request_.emplace(secrets_->in_body(),
-                     [this](const Finder::Hit& hit, std::string_view found, Bytes& out) {
-                       return in_request_body(hit, found, out);
-                     });
+    begin(request_);
+  }
+
+  void begin(std::optional<secret::Stream>& stream) {
+    stream.emplace(secrets_->in_body(),
+                   [this](const Finder::Hit& hit, std::string_view found, Bytes& out) {
+                     return in_request_body(hit, found, out);
+                   });
+  }
+
+  void begin_decoded_request(const std::vector<http::Coding>& codings) {
+    request_decoder_.emplace(codings, kRequestLimits);
+    begin(decoded_request_);
+  }
+
+  // What it stands for is only looked at.
+  FilterVerdict decoded_request(ByteView in, bool last) {
+    Bytes unused;
+    const auto look = [&](std::string_view text, bool end) {
+      unused.clear();
+      return decoded_request_->feed(text, end, unused);
+    };
+    const bool fine = decode(*request_decoder_, in, last,
+                             [&](std::string_view text) { return look(text, false); });
+    if (fine && !last) return {};
+    // What it gave may end in a value.
+    if (!verdict_) look({}, true);
+    if (verdict_) return std::move(verdict_);
+    if (request_decoder_->outgrown()) return too_large();
+    // What is no such coding is whatever the guest wants it to be; there is no end of those.
+    request_decoder_.reset();
+    return {};
+  }
+
+  FilterRefusal too_large() const {
+    FilterRefusal out;
+    out.reason = Reason::Unreadable;
+    out.rule = "secret";
+    out.answer.status = 413;
+    out.answer.reason = policy::reason_word(out.reason);
+    out.answer.message =
+        "the request's body grows too much when decoded, so it cannot be searched for secrets";
+    return out;
   }
 
   bool in_request_body(const Finder::Hit& hit, std::string_view found, Bytes& out) {
@@ -341,7 +370,8 @@ class SecretFilter : public egress::ExchangeFilter {
   egress::Exchange exchange_;
   secret::Reach reach_;
 
-  std::optional<secret::Stream> request_;
+  std::optional<secret::Stream> request_;  // as it is
+  std::optional<secret::Stream> decoded_request_;
   std::optional<http::Decoder> request_decoder_;
   secret::Writing writing_ = secret::Writing::Plain;
   std::vector<bool> put_;  // by secret: is put into this body

@@ -1,7 +1,5 @@
 #include "secret_filter.h"
 
-#include "mvm/http/coding.h"
-
 namespace mvm::guard {
 namespace {
 
@@ -122,71 +120,6 @@ TEST_F(SecretFilterTest, PutsValuesIntoFormsAlone) {
   EXPECT_EQ(body("client_secret=" + key()), "client_secret=" + key());
 }
 
-std::string coded(std::string_view text, http::Coding coding) {
-  http::Encoder encoder({coding});
-  Bytes out;
-  encoder.write(as_bytes(text), false, out);
-  encoder.finish(out);
-  return std::string(as_text(out));
-}
-
-TEST_F(SecretFilterTest, PutsNothingIntoACodedRequest) {
-  key_rule_.places = {"body"};
-  start();
-  request_.headers.push_back({"Content-Encoding", "gzip"});
-  EXPECT_FALSE(head("application/json"));
-  EXPECT_EQ(use_, BodyUse::Read);
-  body(coded("{\"a\":\"" + key() + "\"}", http::Coding::Gzip));
-  EXPECT_FALSE(verdict_);
-  EXPECT_THAT(notices_, ElementsAre("inert KEY api.test 1"));
-}
-
-TEST_F(SecretFilterTest, RefusesAValueInACodedRequest) {
-  for (const http::Coding coding : {http::Coding::Gzip, http::Coding::Zstd, http::Coding::Brotli}) {
-    for (const size_t step : {size_t{1}, SIZE_MAX}) {
-      verdict_.reset();
-      start();
-      request_.headers.push_back({"Content-Encoding", std::string(http::coding_name(coding))});
-      EXPECT_FALSE(head("application/json"));
-      body(coded("the key is " + std::string(kKey) + " indeed", coding), step);
-      ASSERT_TRUE(verdict_);
-      EXPECT_EQ(verdict_->reason, Reason::SecretLeak);
-    }
-  }
-}
-
-TEST_F(SecretFilterTest, PassesARequestWhoseCodingIsNone) {
-  start();
-  request_.headers.push_back({"Content-Encoding", "gzip"});
-  EXPECT_FALSE(head("application/json"));
-  body("this is no gzip");
-  EXPECT_FALSE(verdict_);
-}
-
-TEST_F(SecretFilterTest, MasksValuesInCodedAnswersAndDecodesThem) {
-  for (const http::Coding coding : {http::Coding::Gzip, http::Coding::Zstd, http::Coding::Brotli}) {
-    for (const size_t step : {size_t{1}, SIZE_MAX}) {
-      start();
-      EXPECT_FALSE(head());
-      EXPECT_FALSE(answer_head({{"Content-Encoding", std::string(http::coding_name(coding))}}));
-      EXPECT_EQ(http::find(answer_.headers, "Content-Encoding"), nullptr);
-      const std::string text = "one " + std::string(kKey) + " two";
-      EXPECT_EQ(answer(coded(text, coding), step), "one " + key() + " two");
-      EXPECT_FALSE(verdict_);
-    }
-  }
-}
-
-TEST_F(SecretFilterTest, BreaksOffAnAnswerThatIsNotOfItsCoding) {
-  start();
-  EXPECT_FALSE(head());
-  EXPECT_FALSE(answer_head({{"Content-Encoding", "gzip"}}));
-  const std::string whole = coded("one two three", http::Coding::Gzip);
-  answer(whole.substr(0, whole.size() - 4));
-  ASSERT_TRUE(verdict_);
-  EXPECT_EQ(verdict_->reason, Reason::Unreadable);
-}
-
 TEST_F(SecretFilterTest, RefusesAValueInABody) {
   for (const std::string& text :
        {std::string(kKey), secret::base64("{\"k\":\"" + std::string(kOther) + "\"}"),
@@ -241,29 +174,6 @@ TEST_F(SecretFilterTest, TellsWhatWasMaskedInAnAnswerThatBroke) {
   EXPECT_FALSE(filter_->response_body(as_bytes(" "), false, out));
   filter_->ended(false);
   EXPECT_THAT(notices_, ElementsAre("masked KEY api.test 1"));
-}
-
-TEST_F(SecretFilterTest, RefusesAnAnswerThatItCannotRead) {
-  start();
-  EXPECT_FALSE(head());
-  const auto refusal = answer_head({{"Content-Encoding", "unheard-of"}});
-  ASSERT_TRUE(refusal);
-  EXPECT_EQ(refusal->reason, Reason::Unreadable);
-  EXPECT_THAT(notices_, ElementsAre("unreadable KEY api.test 1"));
-}
-
-TEST_F(SecretFilterTest, PassesAnAnswerThatItCannotReadWhereNoSecretGoes) {
-  start("elsewhere.test");
-  EXPECT_FALSE(head());
-  EXPECT_FALSE(answer_head({{"Content-Encoding", "unheard-of"}}));
-  EXPECT_EQ(answer_use_, BodyUse::Ignore);
-}
-
-TEST_F(SecretFilterTest, PassesAnAnswerThatItCannotReadWhereTheRuleSaysSo) {
-  key_rule_.on_unreadable = "pass";
-  start();
-  EXPECT_FALSE(head());
-  EXPECT_FALSE(answer_head({{"Content-Encoding", "unheard-of"}}));
 }
 
 // Whatever is refused or told, no value is in it.
