@@ -82,6 +82,19 @@ FilterRefusal refusal_of(const meter::Denial& denial, meter::Provider provider) 
   return out;
 }
 
+// Of a request under a budget, whose bounds nobody can tell.
+FilterRefusal unreadable() {
+  FilterRefusal out;
+  out.reason = policy::Reason::ProtocolUnsupported;
+  out.rule = "ai.budget";
+  out.answer.status = 415;
+  out.answer.reason = policy::reason_word(out.reason);
+  out.answer.message =
+      "the sandbox has an AI budget, and this Content-Encoding cannot be read; gzip, deflate, br "
+      "and zstd can";
+  return out;
+}
+
 class MeterFilter : public egress::ExchangeFilter {
  public:
   MeterFilter(const meter::Catalogue& catalogue, bool inject, meter::Ledger& ledger,
@@ -144,17 +157,7 @@ FilterVerdict MeterFilter::request_head(http::RequestHead& head, BodyUse& body) 
                      "has a budget",
                      {}});
   }
-  if (!request_copy_.begin(head.headers) && under_budget()) {
-    FilterRefusal out;
-    out.reason = policy::Reason::ProtocolUnsupported;
-    out.rule = "ai.budget";
-    out.answer.status = 415;
-    out.answer.reason = policy::reason_word(out.reason);
-    out.answer.message =
-        "the sandbox has an AI budget, and this Content-Encoding cannot be read; gzip, deflate, br "
-        "and zstd can";
-    return out;
-  }
+  if (!request_copy_.begin(head.headers) && under_budget()) return unreadable();
   meter::Bounds bounds;
   if (head.framing.kind == http::BodyKind::Length) bounds.input = head.framing.length;
   if (const auto denial = ledger_->admit(call_.provider, bounds, id_)) return refuse(*denial);
@@ -170,6 +173,7 @@ FilterVerdict MeterFilter::request_head(http::RequestHead& head, BodyUse& body) 
 }
 
 FilterVerdict MeterFilter::end_request() {
+  if (id_ != 0 && under_budget() && !request_copy_.whole()) return unreadable();
   request_done_ = true;
   request_.finish();
   if (id_ == 0) return {};
