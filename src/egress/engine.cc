@@ -20,7 +20,7 @@ std::vector<Endpoint> resolvers_of(std::vector<Endpoint> given) {
 
 Proxy::Engine::Engine(loop::Loop& loop, net::GuestNetwork network, Settings settings,
                       EventSink sink)
-    : reporter_(loop, std::move(sink)),
+    : reporter_(loop, std::move(sink), settings.refusals),
       judge_(settings.policy, settings.mode),
       questions_(loop, settings.ask_patience, std::move(settings.on_question)),
       pins_(std::move(network.pins)),

@@ -23,7 +23,7 @@ void RefusedPackets::tell_lost(uint64_t count) {
   event.reason = policy::Reason::ResourceExhausted;
   event.detail = "refused faster than the kernel could tell";
   event.count = count;
-  parts_.reporter.refuse(std::move(event));
+  parts_.reporter.has_refused(std::move(event));
 }
 
 void RefusedPackets::tell(const net::Refusal& refusal) {
@@ -47,7 +47,7 @@ void RefusedPackets::tell(const net::Refusal& refusal) {
   Event event = Judge::describe(EventKind::Connect, request, verdict);
   event.transport = refusal.transport;
   if (udp) event.suggestion.clear();  // no rule admits datagrams
-  parts_.reporter.refuse(std::move(event));
+  parts_.reporter.has_refused(std::move(event));
 }
 
 }

@@ -20,6 +20,12 @@ std::string identity(const Event& event) {
 Reporter::~Reporter() { flush(); }
 
 void Reporter::refuse(Event event) {
+  // Recorded or not, it is refused.
+  if (refusals_ == Refusals::Each) return static_cast<void>(sink_(event));
+  has_refused(std::move(event));
+}
+
+void Reporter::has_refused(Event event) {
   auto key = identity(event);
   if (const auto found = recent_.find(key); found != recent_.end()) {
     found->second.count += event.count;
@@ -36,7 +42,6 @@ void Reporter::refuse(Event event) {
         .first->second.count += event.count;
     return;
   }
-  // Recorded or not, it is refused.
   static_cast<void>(sink_(event));
   event.count = 0;
   recent_.emplace(std::move(key), std::move(event));

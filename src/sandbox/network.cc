@@ -40,7 +40,7 @@ static egress::Limits limits_of(const proto::NetworkLimits& from) {
 Network::Network(const std::optional<proto::NetworkConfig>& config, std::string name,
                  egress::EventSink sink, egress::QuestionSink on_question,
                  std::vector<std::shared_ptr<egress::FilterSource>> filters,
-                 std::vector<policy::InspectRule> inspect)
+                 std::vector<policy::InspectRule> inspect, egress::Refusals refusals)
     : config_(config), sink_(std::move(sink)), inspect_(std::move(inspect)) {
   if (!config_) return;
   try {
@@ -50,6 +50,7 @@ Network::Network(const std::optional<proto::NetworkConfig>& config, std::string 
     settings_.mode = config_->audit ? egress::Mode::Audit : egress::Mode::Enforce;
     settings_.resolvers = resolvers_of(*config_);
     settings_.limits = limits_of(config_->limits);
+    settings_.refusals = refusals;
     settings_.ask_patience = std::chrono::milliseconds(config_->ask_timeout_ms);
     settings_.on_question = std::move(on_question);
     // Whom servers are believed, where connections to them are inspected. Files that were named are

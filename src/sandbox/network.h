@@ -28,7 +28,8 @@ class Network {
   Network(const std::optional<proto::NetworkConfig>& config, std::string name,
           egress::EventSink sink, egress::QuestionSink on_question,
           std::vector<std::shared_ptr<egress::FilterSource>> filters,
-          std::vector<policy::InspectRule> inspect);
+          std::vector<policy::InspectRule> inspect,
+          egress::Refusals refusals = egress::Refusals::Together);
   ~Network();
 
   // Waits for it, and starts the proxy that answers the guest. Throws Error{Unsupported} when there

@@ -50,6 +50,12 @@ struct Event {
   uint64_t received = 0;  // bytes to the guest; of an End
 };
 
+// How refusals are told that the guest gets an answer to.
+enum class Refusals : uint8_t {
+  Together,  // of equal ones within a second, those after the first as their number, afterwards
+  Each,      // before it is answered
+};
+
 // Called on the loop's thread, in the order of what happened, and before what it tells of does.
 // False: it could not be put on record, and what was to be let through is refused. Must not throw,
 // and must not call the proxy.

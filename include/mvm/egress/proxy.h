@@ -59,6 +59,7 @@ struct Settings {
   // Asked in this order. Empty: those of /etc/resolv.conf, read once at construction.
   std::vector<Endpoint> resolvers;
   Limits limits;
+  Refusals refusals = Refusals::Together;
   // How long what asks a person waits; then it is refused.
   std::chrono::milliseconds ask_patience{60'000};
   QuestionSink on_question;  // may be empty

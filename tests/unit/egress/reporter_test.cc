@@ -16,12 +16,19 @@ class ReporterTest : public ::testing::Test {
     event.reason = reason;
     return event;
   }
+  void SetUp() override { start(Refusals::Together); }
+  void start(Refusals refusals) {
+    reporter_.emplace(
+        loop_,
+        [this](const Event& event) {
+          told_.push_back(event);
+          return true;
+        },
+        refusals);
+  }
   loop::Loop loop_;
   std::vector<Event> told_;
-  std::optional<Reporter> reporter_{std::in_place, loop_, [this](const Event& event) {
-                                      told_.push_back(event);
-                                      return true;
-                                    }};
+  std::optional<Reporter> reporter_;
 };
 
 TEST_F(ReporterTest, EqualOnesAreOneWithACount) {
@@ -31,6 +38,22 @@ TEST_F(ReporterTest, EqualOnesAreOneWithACount) {
   ASSERT_EQ(told_.size(), 2U);
   EXPECT_EQ(told_[1].host, "a.example");
   EXPECT_EQ(told_[0].count + told_[1].count, 5U);
+}
+
+TEST_F(ReporterTest, EachIsToldBeforeItIsAnsweredWhereItHasToBe) {
+  start(Refusals::Each);
+  for (size_t i = 1; i <= 2 * Reporter::kMaxKinds; ++i) {
+    reporter_->refuse(refusal(i % 2 == 0 ? "a.example" : "n" + std::to_string(i) + ".example"));
+    ASSERT_EQ(told_.size(), i);
+    EXPECT_EQ(told_.back().count, 1U);
+    EXPECT_FALSE(told_.back().host.empty());
+  }
+  const size_t before = told_.size();
+  for (int i = 0; i < 5; ++i) reporter_->has_refused(refusal("packet.example"));
+  EXPECT_EQ(told_.size(), before + 1);
+  reporter_.reset();
+  ASSERT_EQ(told_.size(), before + 2);
+  EXPECT_EQ(told_[before].count + told_[before + 1].count, 5U);
 }
 
 TEST_F(ReporterTest, CountsWhatStandsForMany) {

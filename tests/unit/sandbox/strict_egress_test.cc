@@ -161,6 +161,7 @@ class StrictEgress : public egress::EgressTest {
                                                                return record(secret_record(notice));
                                                              },
                                                              [](const SecretNotice&) {}})};
+    settings_.refusals = egress::Refusals::Each;
     allow_host("api.example");
     settings_.policy.inspect = pii_inspection(network);
     server_ = &serve({"python3", "-u", "-m", "http.server", "--bind", kPublic, "80"},
@@ -242,6 +243,33 @@ TEST_F(StrictEgress, ADenialIsOnTheDiskBeforeTheGuestHearsOfIt) {
   refused("secret_leaked", "secret_leak", {"-H", std::string("X-Note: ") + kValue});
   refused("pii_denied", "personal_data", {"-d", "mail=jane.doe@example.com"});
   refused("pii_undecodable", "unreadable", {"-H", "Content-Type: image/png", "-d", "x"});
+}
+
+// However many equal ones there are within a second.
+TEST_F(StrictEgress, EachOfEqualDenialsIsOnTheDiskBeforeTheGuestHearsOfIt) {
+  ASSERT_THAT(curl("/"), HasSubstr("200 OK"));
+  trace.steps.clear();
+  const std::string url = "http://api.example/x";
+  const std::string answers = curl("/x", {url, url, url, "-H", "Host: other.example"});
+  const auto count = [](std::string_view text, std::string_view part) {
+    size_t found = 0;
+    for (size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) ++found;
+    return found;
+  };
+  EXPECT_EQ(count(answers, "HTTP/1.1 403"), 4U);
+  const std::lock_guard lock(trace.mutex);
+  size_t on_disk = 0;
+  size_t written = 0;
+  size_t answered = 0;
+  for (const std::string& step : trace.steps) {
+    if (step == "record http deny authority_mismatch") ++written;
+    if (step == "sync") on_disk = written;
+    if (step.starts_with("answer HTTP/1.1 403")) {
+      ++answered;
+      EXPECT_EQ(on_disk, answered);
+    }
+  }
+  EXPECT_EQ(answered, 4U);
 }
 
 TEST_F(StrictEgress, ARefusedNameIsOnTheDiskBeforeTheGuestHearsOfIt) {
