@@ -4,7 +4,8 @@
 //
 // A write that fails may have left a part of a line. The file is then left as it is, and the next
 // one's first record tells of that part. A disk that was full for a while thus costs the events of
-// that while, which are counted (`missed`) and which the caller had to refuse.
+// that while that the caller had to refuse; they are counted (`missed`). What had happened already
+// waits in memory, up to a bound.
 #include "mvm/audit/writer.h"
 
 #include <algorithm>
@@ -77,7 +78,7 @@ void Writer::start(std::function<void()> on_start) {
 
 Outcome Writer::append(const Event& event) {
   Lock lock(mutex_);
-  Result failure = record(event);
+  Result failure = record(event, std::chrono::system_clock::now());
   if (!failure && (options_.sync == Sync::Strict || (!started_ && Clock::now() >= sync_time())))
     failure = await_disk(lock, written_);
   tell(lock);
@@ -89,7 +90,7 @@ void Writer::append(const Event& event, Done done) {
   {
     Lock lock(mutex_);
     if (options_.sync == Sync::Strict && started_) {
-      if (Result failure = record(event)) {
+      if (Result failure = record(event, std::chrono::system_clock::now())) {
         tell(lock);
         return done(outcome_of(std::move(failure)));
       }
@@ -101,8 +102,28 @@ void Writer::append(const Event& event, Done done) {
   done(append(event));
 }
 
+bool Writer::note(const Event& event) {
+  Lock lock(mutex_);
+  const Time time = std::chrono::system_clock::now();
+  Result failure = record(event, time);
+  if (failure && !for_good_ && !closed_ && held_.size() < options_.max_held) {
+    held_.push_back({event, time});
+    --missed_;
+  }
+  if (!failure && options_.sync == Sync::Strict) failure = await_disk(lock, written_);
+  tell(lock);
+  return !failure;
+}
+
+void Writer::retry() {
+  Lock lock(mutex_);
+  resume();  // what fails is told by fail()
+  tell(lock);
+}
+
 Outcome Writer::close() {
   Lock lock(mutex_);
+  retry_at_ = {};  // there is no later
   Result failure = closed_ ? fail("the audit log is closed", true) : resume();
   if (!failure) failure = write_signed(LogClosed{missed_});
   if (!failure) closed_ = true;
@@ -117,30 +138,31 @@ Head Writer::head() const {
   return {next_.seq - 1, next_.prev};
 }
 
-Writer::Result Writer::record(const Event& event) {
+Writer::Result Writer::record(const Event& event, Time time) {
   Result failure = resume();
-  if (!failure) {
-    const auto line_of = [&] {
-      return encode(next_, std::chrono::system_clock::now(), log_, event, options_.detail);
-    };
-    std::string line = line_of();
-    if (log_size_ + line.size() > options_.max_log) {
-      failure = fail("the audit log of " + log_.text() + " has reached its limit of " +
-                         format_size(options_.max_log),
-                     true);
-    } else if (file_size_ + line.size() > options_.max_file) {
-      failure = next_file();
-      line = line_of();  // the position has moved on
-    }
-    if (!failure) failure = write_line(line);
-  }
+  if (!failure) failure = write_event(event, time);
   if (failure) {
     ++missed_;
     return failure;
   }
-  ++since_checkpoint_;
   // The event is recorded, whatever becomes of the checkpoint; fail() tells of that.
   set_checkpoint_if_due();
+  return std::nullopt;
+}
+
+Writer::Result Writer::write_event(const Event& event, Time time) {
+  const auto line_of = [&] { return encode(next_, time, log_, event, options_.detail); };
+  std::string line = line_of();
+  if (log_size_ + line.size() > options_.max_log)
+    return fail("the audit log of " + log_.text() + " has reached its limit of " +
+                    format_size(options_.max_log),
+                true);
+  if (file_size_ + line.size() > options_.max_file) {
+    if (Result failure = next_file()) return failure;
+    line = line_of();  // the position has moved on
+  }
+  if (Result failure = write_line(line)) return failure;
+  ++since_checkpoint_;
   return std::nullopt;
 }
 
@@ -152,6 +174,8 @@ Writer::Result Writer::resume() {
   // Where no part of a line lies in the way, a file that has been begun can go on.
   const bool begun = torn_bytes_ == 0 && file_size_ != 0;
   if (Result failure = begun ? write_signed(Checkpoint{missed_}) : next_file()) return failure;
+  for (; !held_.empty(); held_.pop_front())
+    if (Result failure = write_event(held_.front().event, held_.front().time)) return failure;
   failure_.reset();
   news_.emplace_back([this] { on_failure_(std::nullopt); });
   return std::nullopt;
@@ -235,6 +259,7 @@ Writer::Result Writer::next_file() {
 
 Writer::Result Writer::fail(std::string why, bool for_good) {
   for_good_ = for_good_ || for_good;
+  if (for_good_) missed_ += std::exchange(held_, {}).size();
   retry_at_ = Clock::now() + options_.retry;
   const bool news = !failure_;
   failure_ = Failure{std::move(why)};

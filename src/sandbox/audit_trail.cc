@@ -38,7 +38,7 @@ AuditTrail::AuditTrail(loop::Loop& loop, const std::string& id, proto::AuditConf
               [this](const std::optional<audit::Failure>& failure) {
                 std::fprintf(stderr, "mvm sandbox: %s\n",
                              failure ? failure->why.c_str() : "the audit log works again");
-                loop_->post([this, failure] { on_change_(failure); });
+                loop_->post([this, failure] { changed(failure); });
               }) {}
 
 void AuditTrail::start() {
@@ -58,8 +58,22 @@ void AuditTrail::record_end(const std::string& run,
     ended.signal = result->signal;
   else if (result)
     ended.exit_code = result->exit_code;
-  // It has happened; the writer counts what it could not record.
-  static_cast<void>(record(ended));
+  note(ended);
+}
+
+void AuditTrail::changed(const std::optional<audit::Failure>& failure) {
+  retry_.reset();
+  if (failure) retry_later();
+  on_change_(failure);
+}
+
+// Also where nothing comes that would be recorded: something may be waiting.
+void AuditTrail::retry_later() {
+  constexpr std::chrono::seconds kRetry{1};
+  retry_ = loop_->after(kRetry, [this] {
+    retry_later();
+    writer_.retry();  // tells changed() when it works
+  });
 }
 
 void AuditTrail::close() {

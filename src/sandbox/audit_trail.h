@@ -31,6 +31,9 @@ class AuditTrail {
 
   // False: it is not recorded. With audit.sync = "strict" it waits for the disk.
   [[nodiscard]] bool record(const audit::Event& event);
+  // Of what has happened already: where it cannot be recorded it waits until it can be. False: it
+  // is not recorded yet.
+  bool note(const audit::Event& event) { return writer_.note(event); }
   // A command's run has ended; nothing: without a result.
   void record_end(const std::string& run, const std::optional<proto::ExecResult>& result);
   // Why record() says no.
@@ -38,10 +41,14 @@ class AuditTrail {
   void close();
 
  private:
+  void changed(const std::optional<audit::Failure>& failure);
+  void retry_later();
+
   loop::Loop* loop_;
   int directory_;
   OnChange on_change_;
   std::string why_;
+  loop::Watch retry_;
   audit::Writer writer_;
 };
 

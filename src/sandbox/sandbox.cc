@@ -188,16 +188,19 @@ class Sandbox::Impl {
 std::vector<std::shared_ptr<egress::FilterSource>> Sandbox::Impl::filters() {
   std::vector<std::shared_ptr<egress::FilterSource>> out;
   pii_ = pii_source(config_.network, [this](const privacy::Note& note) {
-    static_cast<void>(audit_.record(pii_record(withholder_.cleaned(note))));
+    audit_.note(pii_record(withholder_.cleaned(note)));
   });
   if (pii_) out.push_back(pii_);
-  auto secrets =
-      secret_source(secrets_, {[this](const guard::SecretNotice& notice) {
-                                 return audit_.record(secret_record(withholder_.cleaned(notice)));
-                               },
-                               [this](const guard::SecretNotice& notice) {
-                                 kill(EndReason::Killed, misuse_text(withholder_.cleaned(notice)));
-                               }});
+  auto secrets = secret_source(
+      secrets_, {[this](const guard::SecretNotice& notice) {
+                   const auto record = secret_record(withholder_.cleaned(notice));
+                   // What was masked may have got to the guest by now.
+                   return notice.what == guard::SecretNotice::What::Masked ? audit_.note(record)
+                                                                           : audit_.record(record);
+                 },
+                 [this](const guard::SecretNotice& notice) {
+                   kill(EndReason::Killed, misuse_text(withholder_.cleaned(notice)));
+                 }});
   for (auto& source : secrets) out.push_back(std::move(source));
   for (auto& source : filters_of(ai_.get())) out.push_back(std::move(source));
   return out;
@@ -226,15 +229,17 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config,
       withholder_(secrets_, config_.network),
       ai_(make_ai_meter(config_.network, take(fds, proto::SandboxFd::Data).get(),
                         {[this](const metering::UsageNotice& notice) {
-                           static_cast<void>(
-                               audit_.record(usage_record(withholder_.cleaned(notice))));
+                           audit_.note(usage_record(withholder_.cleaned(notice)));
                          },
                          [this](std::string_view model) { return withholder_.holds(model); }})),
       network_(
           config_.network, config_.name,
           [this](const egress::Event& event) {
-            // What cannot be recorded does not happen; audit_ tells of it, and ends admission.
-            return audit_.record(audit::egress_record(withholder_.cleaned(event)));
+            // What cannot be recorded does not happen; audit_ tells of it, and ends admission. An
+            // end has happened.
+            const auto record = audit::egress_record(withholder_.cleaned(event));
+            return event.kind == egress::EventKind::End ? audit_.note(record)
+                                                        : audit_.record(record);
           },
           [this](const egress::OpenQuestion& question) { desk_.on_question(question); }, filters(),
           inspections(),

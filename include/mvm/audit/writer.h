@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -49,6 +50,7 @@ struct WriterOptions {
   std::chrono::milliseconds checkpoint_time{30'000};
   // Between two tries of a writer that failed.
   std::chrono::milliseconds retry{1'000};
+  size_t max_held = 4'096;  // events that happened while it could not write
 };
 
 class Writer {
@@ -75,6 +77,12 @@ class Writer {
   // The same without waiting: `done` is called once, in Sync::Normal or with a failure before this
   // returns, else on the writer's thread.
   void append(const Event& event, Done done);
+  // Of what has happened and cannot be refused any more. True when it is on record. Else it is
+  // held, and recorded with its own time, before anything else, once that can be done; beyond
+  // max_held it is counted, as what append() fails to record is.
+  bool note(const Event& event);
+  // Tries again, as append() would, if the time for that has come.
+  void retry();
 
   // The closing record, signed. Nothing can be appended afterwards. With a failure the log stays
   // unclosed, which the daemon sees. Does not wait for the disk in Sync::Normal.
@@ -88,7 +96,8 @@ class Writer {
   using Result = std::optional<Failure>;  // nothing: it worked
 
   // With mutex_ held.
-  Result record(const Event& event);
+  Result record(const Event& event, Time time);
+  Result write_event(const Event& event, Time time);
   Result resume();
   Result write_line(const std::string& line);
   Result write_signed(const LogRecord& record);
@@ -126,6 +135,11 @@ class Writer {
   uint64_t missed_ = 0;  // events that could not be recorded, and that no record tells of yet
   uint64_t since_checkpoint_ = 0;
   Clock::time_point last_checkpoint_ = Clock::now();
+  struct Held {
+    Event event;
+    Time time;
+  };
+  std::deque<Held> held_;  // while failure_ is set
   Result failure_;
   bool for_good_ = false;
   bool disk_failed_ = false;  // a sync did, which is for good

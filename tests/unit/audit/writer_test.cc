@@ -238,6 +238,112 @@ TEST_F(AuditWriter, SaysThatADiskIsFullAndGoesOnWhenItIsNot) {
   EXPECT_GT(after.missed, 0U);
 }
 
+std::vector<std::string> kinds_in(const std::string& folder) {
+  std::vector<std::string> out;
+  for (const File& file : read_files(folder))
+    for (const std::string& line : file.lines)
+      if (const auto record = parse(line))
+        out.push_back(std::string(record->kind) + " " + std::to_string(record->number("flow")));
+  return out;
+}
+
+Event end_of(uint64_t flow) {
+  Egress egress;
+  egress.kind = Egress::Kind::End;
+  egress.flow = flow;
+  egress.reason = policy::Reason::Allowed;
+  return egress;
+}
+
+// What has happened is recorded when the disk works again, in its order and in front of what comes
+// then, with the time at which it happened; nothing is missed but what was refused.
+TEST_F(AuditWriter, HoldsWhatHasHappenedUntilTheDiskWorks) {
+  const int status = in_child([&] {
+    WriterOptions options;
+    options.retry = std::chrono::milliseconds(0);
+    Writer writer(session_in(folder_.path()), options, [](const auto&) {});
+    append(writer, connect_to("a.example"));
+    limit_files_to(1);
+    for (uint64_t flow = 1; flow <= 3; ++flow) EXPECT_FALSE(writer.note(end_of(flow)));
+    EXPECT_FALSE(writer.append(connect_to("refused.example")));
+    EXPECT_FALSE(writer.note(end_of(4)));
+    limit_files_to(RLIM_INFINITY);
+    append(writer, connect_to("b.example"));
+    EXPECT_TRUE(writer.note(end_of(5)));
+    close(writer);
+  });
+  EXPECT_EQ(status, 0);
+  const Verdict after = verdict();
+  EXPECT_EQ(told(after), "fine");
+  EXPECT_TRUE(after.closed);
+  EXPECT_EQ(after.missed, 1U);
+  EXPECT_THAT(
+      kinds_in(folder_.path()),
+      testing::ElementsAre("open 0", "connect 7", "checkpoint 0", "flow_ended 1", "flow_ended 2",
+                           "flow_ended 3", "flow_ended 4", "connect 7", "flow_ended 5", "close 0"));
+}
+
+TEST_F(AuditWriter, RecordsWhatItHoldsWhenItIsAskedToTryAgainOrToClose) {
+  for (const bool retry : {true, false}) {
+    sys::TempDir folder;
+    const int status = in_child([&] {
+      WriterOptions options;
+      options.retry = retry ? std::chrono::milliseconds(0) : std::chrono::hours(1);
+      Writer writer(session_in(folder.path()), options, [](const auto&) {});
+      limit_files_to(1);
+      EXPECT_FALSE(writer.note(end_of(1)));
+      writer.retry();
+      limit_files_to(RLIM_INFINITY);
+      if (retry)
+        writer.retry();
+      else
+        close(writer);
+    });
+    EXPECT_EQ(status, 0);
+    EXPECT_THAT(kinds_in(folder.path()), testing::Contains("flow_ended 1"));
+  }
+}
+
+TEST_F(AuditWriter, CountsWhatItCannotHold) {
+  const int status = in_child([&] {
+    WriterOptions options;
+    options.retry = std::chrono::milliseconds(0);
+    options.max_held = 10;
+    Writer writer(session_in(folder_.path()), options, [](const auto&) {});
+    limit_files_to(1);
+    for (uint64_t flow = 1; flow <= 25; ++flow) EXPECT_FALSE(writer.note(end_of(flow)));
+    limit_files_to(RLIM_INFINITY);
+    close(writer);
+  });
+  EXPECT_EQ(status, 0);
+  const Verdict after = verdict();
+  EXPECT_EQ(told(after), "fine");
+  EXPECT_EQ(after.missed, 15U);
+  EXPECT_EQ(std::ranges::count_if(kinds_in(folder_.path()),
+                                  [](const auto& kind) { return kind.starts_with("flow_ended"); }),
+            10);
+}
+
+TEST_F(AuditWriter, CountsWhatItHeldWhenTheLogIsAtItsEnd) {
+  const int status = in_child([&] {
+    WriterOptions options;
+    options.retry = std::chrono::milliseconds(0);
+    options.max_log = 4'096;
+    Writer writer(session_in(folder_.path()), options, [](const auto&) {});
+    limit_files_to(1);
+    for (uint64_t flow = 1; flow <= 25; ++flow) EXPECT_FALSE(writer.note(end_of(flow)));
+    limit_files_to(RLIM_INFINITY);
+    writer.retry();
+    EXPECT_FALSE(writer.note(end_of(26)));
+    EXPECT_FALSE(writer.close());
+  });
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(told(verdict()), "fine");
+  const auto kinds = kinds_in(folder_.path());
+  EXPECT_EQ(kinds.back().substr(0, 10), "flow_ended");
+  EXPECT_LT(kinds.size(), 26U);
+}
+
 // Opens the log, and records until it is killed. What it says on `out` was recorded before.
 [[noreturn]] void record_for_ever(const std::string& folder, int out) {
   WriterOptions options;
