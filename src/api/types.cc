@@ -116,6 +116,7 @@ void describe(Io& io, T& value) {
     io("user", value.user);
     io("hostname", value.hostname);
     io("profile", value.profile);
+    io("audit_strict", value.audit_strict);
     io("labels", value.labels);
     io("ephemeral", value.ephemeral);
     io("wait", value.wait);
@@ -170,6 +171,7 @@ void describe(Io& io, T& value) {
   } else if constexpr (std::is_same_v<Plain, proto::NetworkConfig>) {
     io("enabled", value.enabled);
     io("audit", value.audit);
+    io("inspect_all", value.inspect_all);
     io("allow_hosts", value.allow_hosts);
     io("allow_cidr", value.allow_cidr);
     io("allow_endpoints", value.allow_endpoints);
@@ -241,6 +243,7 @@ void describe(Io& io, T& value) {
     io("labels", value.labels);
     io("ephemeral", value.ephemeral);
     io("profile", value.profile);
+    io("audit_strict", value.audit_strict);
     io("limits", value.limits);
     io("ttl_left_ms", value.ttl_left_ms);
     io("idle_left_ms", value.idle_left_ms);

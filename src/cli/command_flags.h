@@ -390,6 +390,9 @@ inline constexpr std::array<std::string_view, 2> kScanExamples = {
 inline constexpr std::array kDaemonOptions = {
     Option{0, "metrics-listen", "", "ADDRESS:PORT",
            "Serve figures at /metrics there; a loopback address, such as 127.0.0.1:9464."},
+    Option{0, "audit-sync", "", "WHEN",
+           "When records of every audit log are on the disk: normal, within a second, or strict, "
+           "before what they tell of is done. Default: MVM_AUDIT_SYNC, else normal."},
     Option{0, "ready-fd", "", "FD", "Close this descriptor when serving.", false, true}};
 inline constexpr std::array<std::string_view, 1> kDaemonExamples = {"mvm daemon"};
 inline constexpr std::array<std::string_view, 1> kDaemonStatusExamples = {

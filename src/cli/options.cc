@@ -85,8 +85,8 @@ config::Settings settings_of(const Arguments& arguments) {
   if (arguments.flag("no-network")) {
     for (const std::string_view other :
          {"allow-host", "allow-cidr", "allow-endpoint", "network-preset", "network-mode",
-          "upstream-ca", "ai-metering", "ai-token-budget", "ai-budget", "secret", "pii", "pii-rule",
-          "pii-bypass"})
+          "network-inspect", "upstream-ca", "ai-metering", "ai-token-budget", "ai-budget", "secret",
+          "pii", "pii-rule", "pii-bypass"})
       if (arguments.flag(other))
         wrong(arguments, "--no-network and --" + std::string(other) + " contradict");
     settings.network_enabled = false;

@@ -100,13 +100,14 @@ void explain_protection(const proto::NetworkConfig& network,
             {rule.host, rule.ports.empty() ? std::vector<uint16_t>{80, 443} : rule.ports, true});
     }
   }
-  if (!network.pii.enabled()) return;
+  if (!network.pii.enabled() && !network.inspect_all) return;
   privacy::Rules pii = privacy::compile(network.pii);
   const privacy::Plan plan = pii.plan(host, port);
   for (const auto action : {privacy::Action::Detect, privacy::Action::Tokenize,
                             privacy::Action::Redact, privacy::Action::Deny})
     if (plan.has(action)) explanation.personal_data.emplace_back(privacy::action_word(action));
   rules.inspect.insert(rules.inspect.end(), pii.inspect.begin(), pii.inspect.end());
+  if (network.inspect_all) rules.inspect.push_back({std::nullopt, {}, true});
 }
 
 std::string joined(const std::vector<std::string>& words) {

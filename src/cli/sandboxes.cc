@@ -102,6 +102,7 @@ std::string differences(const Context& context, const Sandbox& have,
         (name == "ttl" && spec.limits.ttl_ms != have.limits.ttl_ms) ||
         (name == "idle_timeout" && spec.limits.idle_timeout_ms != have.limits.idle_timeout_ms) ||
         (name == "retention" && spec.limits.retention_ms != have.limits.retention_ms) ||
+        (name == "sync" && spec.audit_strict != have.audit_strict) ||
         (name == "kernel" && spec.kernel != have.kernel) ||
         (name == "ports" && lacks_port(have, spec.ports)) ||
         (name == "image" && spec.image != have.image && spec.image + ":latest" != have.image &&

@@ -140,6 +140,7 @@ proto::NetworkConfig network_of(const Context& context, const config::Settings& 
   network.enabled = settings.network_enabled.value_or(true);
   if (!network.enabled) return network;
   network.audit = settings.network_mode == "audit";
+  network.inspect_all = settings.network_inspect == "all";
   network.allow_hosts = settings.allow_hosts;
   network.allow_cidr = settings.allow_cidr;
   network.allow_endpoints = settings.allow_endpoints;
@@ -170,6 +171,7 @@ api::SandboxSpec spec_of(const Context& context, const config::Settings& setting
   spec.workdir = settings.workdir.value_or("");
   spec.user = settings.user.value_or("");
   spec.profile = settings.profile.value_or(spec.profile);
+  spec.audit_strict = settings.audit_sync == "strict";
   spec.hostname = settings.hostname.value_or("");
   for (const std::string& port : settings.ports)
     spec.ports.push_back(proto::parse_published_port(port).value());  // the schema has checked it

@@ -69,6 +69,9 @@ inline constexpr std::array kNetwork = {
     Option{0, "network-mode", "", "MODE",
            "What becomes of what no rule admits: enforce refuses it, audit lets it through and "
            "records it. Default: enforce."},
+    Option{0, "network-inspect", "", "WHAT",
+           "Whose connections are looked into: needed, where rules, secrets, personal data or "
+           "metering ask for it; all. Default: needed."},
     Option{0, "allow-host", "network-allow", "HOST",
            "Let it reach a host: example.com, *.example.com or example.com:8443. May be given many "
            "times.",

@@ -109,6 +109,11 @@ constexpr std::array kKeys = {
         "what would be refused; private and special addresses stay shut. `mvm policy suggest` "
         "writes "
         "rules from it."},
+    Key{"network", "inspect", Type::Text, &S::network_inspect, "needed", "", 0, 0, 1, check_inspect,
+        "--network-inspect", "",
+        "Whose connections are looked into. \"needed\": those that routes, secrets, `pii` or "
+        "metering ask for; TLS of other hosts passes unread. \"all\": every connection that is "
+        "admitted, but for `pii.bypass`; what cannot be looked into is refused."},
     Key{"network", "allow_hosts", Type::TextList, &S::allow_hosts, "", "", 0, 0, 1,
         check_allowed_host, "--allow-host", "",
         "Hosts that may be reached: \"example.com\", \"*.example.com\" (all below it, not itself), "
@@ -264,6 +269,11 @@ constexpr std::array kKeys = {
         proto::kMaxPiiGrowth, 1, nullptr, "", "",
         "By how many times a compressed body may grow when it is decoded, beyond its first 4 MiB. "
         "What grows more is refused."},
+    Key{"audit", "sync", Type::Text, &S::audit_sync, "normal", "", 0, 0, 1, check_audit_sync, "",
+        "MVM_AUDIT_SYNC",
+        "When a record of the sandbox's audit log is on the disk (docs/audit.md). \"normal\": "
+        "within a second. \"strict\": before what it tells of is done, or answered. A daemon with "
+        "`--audit-sync strict` has it so for every sandbox."},
     Key{"builder", "image", Type::Text, &S::builder_image, "mvm-builder", "", 0, 0, 1, check_image,
         "", "MVM_BUILDER_IMAGE",
         "Image of the builder, in which flakes are built: it has Nix and git. There is one builder "

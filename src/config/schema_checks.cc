@@ -95,6 +95,16 @@ Complaint check_mode(std::string_view, std::string_view value) {
   return "must be \"enforce\" or \"audit\", not '" + printable(value, 40) + "'";
 }
 
+Complaint check_inspect(std::string_view, std::string_view value) {
+  if (value == "needed" || value == "all") return std::nullopt;
+  return "must be \"needed\" or \"all\", not '" + printable(value, 40) + "'";
+}
+
+Complaint check_audit_sync(std::string_view, std::string_view value) {
+  if (value == "normal" || value == "strict") return std::nullopt;
+  return "must be \"normal\" or \"strict\", not '" + printable(value, 40) + "'";
+}
+
 Complaint check_allowed_host(std::string_view, std::string_view value) {
   return policy::host_complaint(value);
 }

@@ -21,6 +21,8 @@ Complaint check_flake(std::string_view name, std::string_view value);
 Complaint check_flake_profile(std::string_view name, std::string_view value);
 Complaint check_builder_network(std::string_view name, std::string_view value);
 Complaint check_mode(std::string_view name, std::string_view value);
+Complaint check_inspect(std::string_view name, std::string_view value);
+Complaint check_audit_sync(std::string_view name, std::string_view value);
 Complaint check_allowed_host(std::string_view name, std::string_view value);
 Complaint check_allowed_range(std::string_view name, std::string_view value);
 Complaint check_allowed_endpoint(std::string_view name, std::string_view value);

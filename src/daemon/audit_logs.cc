@@ -20,6 +20,7 @@ AuditLogs::AuditLogs(const store::Paths& paths, const AuditSettings& settings, c
   audit::Session session = audit::open_log(directory, audit::LogId(audit::kDaemonLog), authority_,
                                            crypto::SigningKey(authority_.seed()));
   audit::WriterOptions options;
+  options.sync = settings.strict ? audit::Sync::Strict : audit::Sync::Normal;
   // The disk is its limit: no guest makes it longer.
   options.max_log = UINT64_MAX / 2;
   // Its events are few, and each is asked for by somebody: every one is a try.

@@ -118,6 +118,7 @@ api::Sandbox Daemon::Impl::shown(const Record& record) const {
   out.labels = record.spec.labels;
   out.ephemeral = record.spec.ephemeral;
   out.profile = record.spec.profile;
+  out.audit_strict = record.spec.audit_strict;
   out.limits = record.spec.limits;
   out.network = record.spec.network;
   out.ports = record.spec.ports;

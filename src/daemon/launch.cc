@@ -328,9 +328,10 @@ static proto::SandboxConfig config_of(const Record& record, const store::Image& 
   return config;
 }
 
-static proto::AuditConfig audit_of(const audit::Session& session, const AuditSettings& settings) {
+static proto::AuditConfig audit_of(const audit::Session& session, const AuditSettings& settings,
+                                   const api::SandboxSpec& spec) {
   proto::AuditConfig config;
-  config.strict = settings.strict;
+  config.strict = settings.strict || spec.audit_strict;
   config.paths = settings.paths;
   config.file = session.number;
   config.file_size = session.file_size;
@@ -482,7 +483,7 @@ HeldSandbox hold_sandbox(const Launch& launch, const Record& record,
   open(paths.overlay_image(id), O_RDWR);
   audit::Session audit = launch.audit.open(id);
   proto::SandboxConfig config = config_of(record, image, kernel);
-  config.audit = audit_of(audit, launch.audit.settings());
+  config.audit = audit_of(audit, launch.audit.settings(), record.spec);
   if (!record.spec.secrets.empty()) {
     config.secrets = true;
     proto::SecretsConfig secrets{record.spec.secrets, values};

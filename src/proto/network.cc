@@ -129,6 +129,7 @@ Bytes NetworkConfig::encode() const {
     MapWriter map(out);
     map.boolean("enabled", enabled);
     map.boolean("audit", audit);
+    map.boolean("inspect_all", inspect_all);
     write_texts(map.field("allow_hosts"), allow_hosts);
     write_texts(map.field("allow_cidr"), allow_cidr);
     write_texts(map.field("allow_endpoints"), allow_endpoints);
@@ -154,6 +155,8 @@ std::optional<NetworkConfig> NetworkConfig::decode(ByteView data) {
       config.enabled = in.boolean();
     } else if (field.is("audit")) {
       config.audit = in.boolean();
+    } else if (field.is("inspect_all")) {
+      config.inspect_all = in.boolean();
     } else if (field.is("allow_hosts")) {
       config.allow_hosts = read_texts(in, kMaxNetworkRules);
     } else if (field.is("allow_cidr")) {

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include <sys/prctl.h>
@@ -47,12 +48,17 @@ static std::chrono::milliseconds duration_from_environment(const char* name,
 }
 
 // One of two words; the first is the default.
-static bool second_word(const char* name, std::string_view first, std::string_view second) {
-  const char* text = std::getenv(name);
-  if (text == nullptr || *text == '\0' || text == first) return false;
+static bool second_word(const char* name, std::string_view text, std::string_view first,
+                        std::string_view second) {
+  if (text.empty() || text == first) return false;
   if (text == second) return true;
   throw Error(Kind::Invalid, std::string(name) + ": \"" + printable(text) + "\" must be " +
                                  std::string(first) + " or " + std::string(second));
+}
+
+static std::string_view variable(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? "" : text;
 }
 
 static void check_kvm() {
@@ -65,7 +71,7 @@ static void check_kvm() {
 static int usage(std::string_view what) {
   std::fprintf(stderr,
                "mvm daemon: %s\nusage: mvm daemon [--foreground] [--metrics-listen ADDRESS:PORT] "
-               "[--ready-fd N]\n",
+               "[--audit-sync normal|strict] [--ready-fd N]\n",
                printable(what).c_str());
   return 2;
 }
@@ -73,6 +79,7 @@ static int usage(std::string_view what) {
 int run_daemon(int argc, char** argv) {
   sys::Fd ready;
   std::string metrics_listen;
+  std::optional<std::string> audit_sync;
   for (int at = 2; at < argc; ++at) {
     const std::string_view argument = argv[at];
     if (argument == "--foreground") continue;  // what it does anyway; says so in a unit file
@@ -81,11 +88,20 @@ int run_daemon(int argc, char** argv) {
       metrics_listen = argv[++at];
       continue;
     }
+    if (argument == "--audit-sync") {
+      if (at + 1 == argc) return usage("--audit-sync takes normal or strict");
+      audit_sync = argv[++at];
+      continue;
+    }
     if (argument != "--ready-fd") return usage("unknown argument " + std::string(argument));
     const auto number = at + 1 < argc ? parse_u64(argv[++at]) : std::nullopt;
     if (!number || *number < 3 || *number > 1023) return usage("--ready-fd takes a number from 3");
     ready = sys::Fd(static_cast<int>(*number));
   }
+
+  const bool strict =
+      audit_sync ? second_word("--audit-sync", *audit_sync, "normal", "strict")
+                 : second_word("MVM_AUDIT_SYNC", variable("MVM_AUDIT_SYNC"), "normal", "strict");
 
   crypto::start_library();
   // Values of secrets pass through its memory; nobody may read that, and no core has it.
@@ -102,8 +118,8 @@ int run_daemon(int argc, char** argv) {
       .idle = duration_from_environment("MVM_DAEMON_IDLE", std::chrono::minutes(10)),
       .spare = duration_from_environment("MVM_DAEMON_SPARE", std::chrono::minutes(2)),
       .metrics_listen = metrics_listen,
-      .audit = {.strict = second_word("MVM_AUDIT_SYNC", "normal", "strict"),
-                .paths = !second_word("MVM_AUDIT_PATHS", "on", "off")},
+      .audit = {.strict = strict,
+                .paths = !second_word("MVM_AUDIT_PATHS", variable("MVM_AUDIT_PATHS"), "on", "off")},
       .check_host = check_kvm};
   if (const char* binary = std::getenv("MVM_BINARY")) options.sandbox_executable = binary;
   if (!host.missing.empty())

@@ -9,8 +9,10 @@ std::shared_ptr<privacy::PiiSource> pii_source(const std::optional<proto::Networ
 }
 
 std::vector<policy::InspectRule> pii_inspection(const std::optional<proto::NetworkConfig>& config) {
-  if (!config || !config->pii.enabled()) return {};
-  return privacy::compile(config->pii).inspect;
+  if (!config || (!config->pii.enabled() && !config->inspect_all)) return {};
+  auto out = privacy::compile(config->pii).inspect;
+  if (config->inspect_all) out.push_back({std::nullopt, {}, true});
+  return out;
 }
 
 audit::PiiUse pii_record(const privacy::Note& note) {

@@ -70,6 +70,7 @@ struct SandboxSpec {
   std::string user;                        // empty: the image's, else root
   std::string hostname;                    // empty: the name
   std::string profile = "dev";             // or "sealed": proto/profile.h
+  bool audit_strict = false;  // a record is on the disk before what it tells of is done
   std::map<std::string, std::string> labels;
   bool ephemeral = false;  // remove it, with its disk, when it ends
   bool wait = true;        // answer when commands can run, not when the process was started
@@ -143,7 +144,8 @@ struct Sandbox {
   int64_t monitor_pid = 0;
   std::map<std::string, std::string> labels;
   bool ephemeral = false;
-  std::string profile;  // dev, sealed
+  std::string profile;        // dev, sealed
+  bool audit_strict = false;  // as it was asked for; the daemon may have it so for every sandbox
   Limits limits;
   // What is left of the limits of time, as far as they hold now: the first two while it runs (all
   // of the idle time while it is used), the last once it has ended.

@@ -45,6 +45,7 @@ struct Settings {
   std::optional<bool> network_enabled;
   std::optional<std::string> network_preset;
   std::optional<std::string> network_mode;
+  std::optional<std::string> network_inspect;
   std::optional<uint64_t> network_mtu;
   std::optional<uint64_t> network_ask_timeout_ms;
   // Limits of it; 0: none.
@@ -88,6 +89,7 @@ struct Settings {
   std::optional<bool> pii_token_once;
   std::optional<uint64_t> pii_max_value;
   std::optional<uint64_t> pii_max_growth;
+  std::optional<std::string> audit_sync;
   // The builder, where flakes are built.
   std::optional<std::string> builder_image;
   std::optional<uint64_t> builder_cpus;    // 0: as many as the host has

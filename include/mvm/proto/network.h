@@ -53,6 +53,7 @@ struct NetworkLimits {
 struct NetworkConfig {
   bool enabled = true;                       // false: no network card
   bool audit = false;                        // let through what rules would refuse, and record it
+  bool inspect_all = false;                  // every admitted connection, but for pii.bypass
   std::vector<std::string> allow_hosts;      // "*.example.com:8443"
   std::vector<std::string> allow_cidr;       // "10.1.0.0/16:5432"
   std::vector<std::string> allow_endpoints;  // "GET https://example.com/v1/**"; before `routes`

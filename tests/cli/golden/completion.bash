@@ -50,13 +50,13 @@ _mvm() {
   case "$previous" in
     --env-file|--file|--flake|--key) _mvm_offer files "$current"; return;;
     --image) _mvm_offer images "$current"; return;;
-    --ai-budget|--ai-token-budget|--allow-cidr|--allow-endpoint|--allow-host|--boot-timeout|--compress|--count|--cpu-limit|--cpus|--disk-bandwidth|--disk-iops|--disk-size|--env|--flake|--format|--from|--grace|--group-add|--hostname|--idle-timeout|--kernel|--kind|--label|--length|--limit|--lines|--max-cost|--max-input-tokens|--max-output|--max-output-tokens|--max-requests|--max-total-tokens|--mem|--memory|--memory-limit|--metrics-listen|--mode|--name|--network-allow|--network-mode|--network-preset|--of|--offset|--only|--output-limit|--override-input|--package|--pids-limit|--pii|--pii-bypass|--pii-rule|--platform|--port|--profile|--publish|--ref|--remove|--retention|--rlimit|--root|--scope|--secret|--timeout|--ttl|--ulimit|--upstream-ca|--user|--wall-clock|--watchdog|--workdir) _mvm_offer nothing "$current"; return;;
+    --ai-budget|--ai-token-budget|--allow-cidr|--allow-endpoint|--allow-host|--audit-sync|--boot-timeout|--compress|--count|--cpu-limit|--cpus|--disk-bandwidth|--disk-iops|--disk-size|--env|--flake|--format|--from|--grace|--group-add|--hostname|--idle-timeout|--kernel|--kind|--label|--length|--limit|--lines|--max-cost|--max-input-tokens|--max-output|--max-output-tokens|--max-requests|--max-total-tokens|--mem|--memory|--memory-limit|--metrics-listen|--mode|--name|--network-allow|--network-inspect|--network-mode|--network-preset|--of|--offset|--only|--output-limit|--override-input|--package|--pids-limit|--pii|--pii-bypass|--pii-rule|--platform|--port|--profile|--publish|--ref|--remove|--retention|--rlimit|--root|--scope|--secret|--timeout|--ttl|--ulimit|--upstream-ca|--user|--wall-clock|--watchdog|--workdir) _mvm_offer nothing "$current"; return;;
     --name) _mvm_offer sandboxes "$current"; return;;
   esac
   case "$command" in
     'init') flags='--image --force --help' offer=nothing;;
-    'up') flags='--file --flake --image --kernel --cpus --memory --huge-pages --watchdog --no-healthcheck --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --network-mode --allow-host --allow-cidr --allow-endpoint --upstream-ca --ai-metering --ai-token-budget --ai-budget --pii --pii-rule --pii-bypass --publish --secret --idle-timeout --retention --wall-clock --pids-limit --output-limit --env --env-file --workdir --user --rm --name --quiet --json --help' offer=sandboxes;;
-    'run') flags='--interactive --tty --timeout --max-output --redact --rlimit --memory-limit --pids-limit --cpu-limit --group-add --env --env-file --workdir --user --kernel --cpus --memory --huge-pages --watchdog --no-healthcheck --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --network-mode --allow-host --allow-cidr --allow-endpoint --upstream-ca --ai-metering --ai-token-budget --ai-budget --pii --pii-rule --pii-bypass --publish --secret --name --rm --quiet --json --help' offer=images;;
+    'up') flags='--file --flake --image --kernel --cpus --memory --huge-pages --watchdog --no-healthcheck --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --network-mode --network-inspect --allow-host --allow-cidr --allow-endpoint --upstream-ca --ai-metering --ai-token-budget --ai-budget --pii --pii-rule --pii-bypass --publish --secret --idle-timeout --retention --wall-clock --pids-limit --output-limit --env --env-file --workdir --user --rm --name --quiet --json --help' offer=sandboxes;;
+    'run') flags='--interactive --tty --timeout --max-output --redact --rlimit --memory-limit --pids-limit --cpu-limit --group-add --env --env-file --workdir --user --kernel --cpus --memory --huge-pages --watchdog --no-healthcheck --disk-size --disk-bandwidth --disk-iops --hostname --profile --label --boot-timeout --ttl --no-network --network-preset --network-mode --network-inspect --allow-host --allow-cidr --allow-endpoint --upstream-ca --ai-metering --ai-token-budget --ai-budget --pii --pii-rule --pii-bypass --publish --secret --name --rm --quiet --json --help' offer=images;;
     'exec') flags='--interactive --tty --timeout --max-output --redact --rlimit --memory-limit --pids-limit --cpu-limit --group-add --detach --env --env-file --workdir --user --name --json --help' offer=sandboxes;;
     'shell') flags='--env --env-file --workdir --user --name --help' offer=sandboxes;;
     'console') flags='--quiet --name --help' offer=sandboxes;;
@@ -105,7 +105,7 @@ _mvm() {
     'secret ls') flags='--all --json --help' offer=nothing;;
     'secret rm') flags='--quiet --help' offer=nothing;;
     'secret test') flags='--from --json --help' offer=nothing;;
-    'policy explain') flags='--file --no-network --network-preset --network-mode --allow-host --allow-cidr --allow-endpoint --upstream-ca --ai-metering --ai-token-budget --ai-budget --pii --pii-rule --pii-bypass --json --help' offer=nothing;;
+    'policy explain') flags='--file --no-network --network-preset --network-mode --network-inspect --allow-host --allow-cidr --allow-endpoint --upstream-ca --ai-metering --ai-token-budget --ai-budget --pii --pii-rule --pii-bypass --json --help' offer=nothing;;
     'policy allow') flags='--quiet --help' offer=sandboxes;;
     'policy deny') flags='--scope --quiet --help' offer=sandboxes;;
     'policy ls'|'policy list') flags='--effective --name --json --help' offer=sandboxes;;
@@ -116,7 +116,7 @@ _mvm() {
     'doctor') flags='--only --json --help' offer=nothing;;
     'config validate') flags='--json --help' offer=files;;
     'config show') flags='--json --help' offer=files;;
-    'daemon') flags='--metrics-listen --help' offer=nothing;;
+    'daemon') flags='--metrics-listen --audit-sync --help' offer=nothing;;
     'daemon status') flags='--json --help' offer=nothing;;
     'daemon stop') flags='--help' offer=nothing;;
     'completion') flags='--help' offer=shells;;

@@ -286,6 +286,16 @@ TEST_F(Actions, UpOfARunningSandboxChangesNothing) {
   EXPECT_EQ(daemon.created.size(), 1U);
 }
 
+TEST_F(Actions, UpOfARunningSandboxAddsNoSecret) {
+  run({"up", "web"});
+  variables["KEY"] = "sk-value-0123456789";
+  EXPECT_EQ(run({"up", "web", "--secret", "KEY@api.example"}), 0);
+  EXPECT_THAT(err, HasSubstr("web keeps what it was made with; not changed: secrets"));
+  EXPECT_EQ(out, "web is already running\n");
+  EXPECT_EQ(daemon.created.size(), 1U);
+  EXPECT_THAT(daemon.calls, IsEmpty());
+}
+
 TEST_F(Actions, UpOfAStoppedSandboxStartsItAgainAndTellsWhatStays) {
   run({"up", "web"});
   daemon.by_name.at("web").state = api::SandboxState::Stopped;
@@ -649,9 +659,11 @@ TEST_F(Actions, PolicyScanTellsPlacesAndNoValues) {
 }
 
 TEST_F(Actions, UpAsksForTheNetworkOfFlagsAndManifestTogether) {
-  write("mvm.toml",
-        "name = \"web\"\n[network]\nmode = \"audit\"\nallow_hosts = [\"a.example\"]\n"
-        "[[network.routes]]\nhost = \"r.example\"\n");
+  write(
+      "mvm.toml",
+      "name = \"web\"\n[audit]\nsync = \"strict\"\n[network]\nmode = \"audit\"\ninspect = \"all\"\n"
+      "allow_hosts = [\"a.example\"]\n"
+      "[[network.routes]]\nhost = \"r.example\"\n");
   EXPECT_EQ(run({"up", "--allow-host", "b.example", "--allow-cidr", "10.1.0.0/16",
                  "--allow-endpoint", "GET https://c.example/**"}),
             0);
@@ -659,6 +671,8 @@ TEST_F(Actions, UpAsksForTheNetworkOfFlagsAndManifestTogether) {
   const proto::NetworkConfig& network = daemon.created[0].network;
   EXPECT_TRUE(network.enabled);
   EXPECT_TRUE(network.audit);
+  EXPECT_TRUE(network.inspect_all);
+  EXPECT_TRUE(daemon.created[0].audit_strict);
   EXPECT_THAT(network.allow_hosts, ElementsAre("b.example", "a.example"));
   EXPECT_THAT(network.allow_cidr, ElementsAre("10.1.0.0/16"));
   EXPECT_THAT(network.allow_endpoints, ElementsAre("GET https://c.example/**"));
@@ -686,6 +700,7 @@ TEST_F(Actions, RulesAreThereBesideEveryOtherFlag) {
                                  {"--network-preset", "none"},
                                  {"--json"},
                                  {"--network-mode", "enforce"},
+                                 {"--network-inspect", "all"},
                                  {"--pids-limit", "9"},
                                  {"--allow-cidr", "10.0.0.0/8"}};
   for (const Words& first : flags)
@@ -864,6 +879,12 @@ TEST_F(Actions, PolicyExplainAnswersAsTheEnforcerWould) {
       "deny: policy_denied\n  rule 'allow-host *.example.com' does not cover it: *.example.com "
       "is what is below that name, not the name itself\n"
       "  this would allow it: --allow-host example.com:443\n");
+  const Words all{"policy",       "explain",     "--network-inspect",  "all",
+                  "--allow-host", "example.com", "https://example.com"};
+  EXPECT_EQ(run(all), 0);
+  EXPECT_THAT(out, HasSubstr("each request is judged by itself"));
+  EXPECT_EQ(run({"policy", "explain", "--allow-host", "example.com", "https://example.com"}), 0);
+  EXPECT_THAT(out, Not(HasSubstr("each request is judged by itself")));
   EXPECT_EQ(run({"policy", "explain", "--no-network", "https://example.com"}), 1);
   EXPECT_EQ(out, "deny: the sandbox has no network card\n");
 }

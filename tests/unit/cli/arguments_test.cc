@@ -61,6 +61,7 @@ TEST(Up, NetworkFlagsContradictHavingNone) {
   };
   EXPECT_EQ(error({}), "accepted");
   EXPECT_EQ(error({"--allow-host", "a.example"}), "--no-network and --allow-host contradict");
+  EXPECT_EQ(error({"--network-inspect", "all"}), "--no-network and --network-inspect contradict");
   EXPECT_EQ(error({"--network-preset", "dev"}), "--no-network and --network-preset contradict");
 }
 

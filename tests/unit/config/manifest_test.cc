@@ -241,6 +241,7 @@ TEST(Manifest, ReadsTheNetwork) {
 enabled = true
 preset = "dev"
 mode = "audit"
+inspect = "all"
 allow_hosts = ["example.com", "*.example.org:8443"]
 allow_cidr = ["10.1.0.0/16:5432"]
 allow_endpoints = ["GET https://example.net/v1/**"]
@@ -268,6 +269,7 @@ ports = [80, 8080]
   expected.network_enabled = true;
   expected.network_preset = "dev";
   expected.network_mode = "audit";
+  expected.network_inspect = "all";
   expected.allow_hosts = {"example.com", "*.example.org:8443"};
   expected.allow_cidr = {"10.1.0.0/16:5432"};
   expected.allow_endpoints = {"GET https://example.net/v1/**"};
@@ -281,6 +283,16 @@ ports = [80, 8080]
                       "ask"},
                      {"", "*.example.com", {80, 8080}, {}, "deny"}};
   EXPECT_EQ(parsed.settings, expected);
+}
+
+TEST(Manifest, ReadsWhenRecordsAreOnTheDisk) {
+  Settings expected;
+  expected.audit_sync = "strict";
+  EXPECT_EQ(parse_manifest("[audit]\nsync = \"strict\"\n").settings, expected);
+  EXPECT_THAT(complaints("[audit]\nsync = \"always\"\n"),
+              ElementsAre("mvm.toml:2:8: 'sync' must be \"normal\" or \"strict\", not 'always'"));
+  EXPECT_THAT(complaints("[network]\ninspect = \"some\"\n"),
+              ElementsAre("mvm.toml:2:11: 'inspect' must be \"needed\" or \"all\", not 'some'"));
 }
 
 TEST(Manifest, WrongRulesHaveTheirPlace) {

@@ -16,6 +16,7 @@
 #include "mvm/audit/log.h"
 #include "mvm/audit/reader.h"
 #include "mvm/audit/verify.h"
+#include "mvm/base/scope_exit.h"
 #include "mvm/image/import.h"
 #include "mvm/proto/frame.h"
 #include "mvm/state/database.h"
@@ -958,6 +959,31 @@ TEST_F(DaemonTest, RemovesTheLogOfARemovedSandboxAfterItsTime) {
   EXPECT_EQ(recorded(paths_, old).back(), "log_expired");
 }
 
+TEST_F(DaemonTest, RecordsOfASandboxAreStrictWhereItOrTheDaemonSaysSo) {
+  const auto log = [&](const std::string& name) {
+    std::string text;
+    client()->logs(name, false, [&](std::string_view piece) {
+      text += piece;
+      return true;
+    });
+    return text;
+  };
+  start();
+  auto strict = spec("strict");
+  strict.audit_strict = true;
+  EXPECT_TRUE(client()->create(strict).audit_strict);
+  client()->create(spec("normal"));
+  EXPECT_EQ(log("strict"), "hello from strict\nstrict\n");
+  EXPECT_EQ(log("normal"), "hello from normal\n");
+  daemon_.reset();
+  auto all = options();
+  all.audit.strict = true;
+  daemon_ = std::make_unique<Running>(std::move(all));
+  EXPECT_TRUE(client()->sandbox("strict").audit_strict);
+  EXPECT_FALSE(client()->create(spec("other")).audit_strict);
+  EXPECT_EQ(log("other"), "hello from other\nstrict\n");
+}
+
 // ---- secrets
 
 class DaemonSecrets : public DaemonTest {
@@ -1043,6 +1069,34 @@ TEST_F(DaemonSecrets, AreGivenAgainAtEachStart) {
   EXPECT_EQ(client()->start("web", request).state, SandboxState::Running);
   EXPECT_NE(console("web").find("secret KEY of 18 bytes"), std::string::npos);
   EXPECT_EQ(places_of("another-0123456789", {}), std::vector<std::string>());
+}
+
+TEST_F(DaemonSecrets, ARunningSandboxIsGivenNoFurtherOnes) {
+  start();
+  const auto made = client()->create(with_secret("web"));
+  api::StartRequest request;
+  request.secret_values = {{"KEY", "another-0123456789"}, {"OTHER", "further-0123456789"}};
+  EXPECT_EQ(error_of([&] { client()->start("web", request); }).kind(), Kind::Conflict);
+  auto other = with_secret("web");
+  other.secrets[0].name = "OTHER";
+  other.secret_values = {{"OTHER", "further-0123456789"}};
+  EXPECT_EQ(error_of([&] { client()->create(other); }).kind(), Kind::Conflict);
+  EXPECT_EQ(console("web"), "hello from web\nsecret KEY of 26 bytes\n");
+  EXPECT_EQ(client()->sandbox("web").secrets, made.secrets);
+  // Nor is it given one that it has no rule for when it is started again.
+  client()->stop("web", {});
+  EXPECT_EQ(error_of([&] { client()->start("web", request); }).kind(), Kind::Invalid);
+}
+
+// The daemon has the environment of whoever's command started it.
+TEST_F(DaemonSecrets, TheHostsEnvironmentReachesNoSandbox) {
+  const std::string value = "host-only-0123456789";
+  ASSERT_EQ(::setenv("OF_THE_HOST", value.c_str(), 1), 0);
+  const ScopeExit unset([] { ::unsetenv("OF_THE_HOST"); });
+  start();
+  const auto made = client()->create(spec("web", "names"));
+  EXPECT_EQ(console("web"), "hello from web\nvariable FAKE\n");
+  EXPECT_EQ(places_of(value, {made.sandbox_pid, made.monitor_pid}), std::vector<std::string>());
 }
 
 // What a variable holds is for the guest alone, and is there again after the daemon was.

@@ -48,8 +48,11 @@ class FakeSandbox {
     console("hello from " + config_.name + "\n");
     for (const auto& [name, value] : config_.env)
       if (name == "TOLD") console("variable TOLD of " + std::to_string(value.size()) + " bytes\n");
+    if (manner_ == "names")
+      for (const auto& [name, value] : config_.env) console("variable " + name + "\n");
     for (const auto& [name, value] : secrets_.values)
       console("secret " + name + " of " + std::to_string(value.size()) + " bytes\n");
+    if (config_.audit.strict) console("strict\n");
     if (manner_ == "failed") return end("start_failed", "the host has no KVM");
     while (true) {
       std::vector<pollfd> entries{{fd(proto::SandboxFd::Control), POLLIN, 0}};

@@ -10,6 +10,7 @@ namespace {
 NetworkConfig full() {
   NetworkConfig config;
   config.audit = true;
+  config.inspect_all = true;
   config.allow_hosts = {"example.com", "*.example.org:8443"};
   config.allow_cidr = {"10.0.0.0/8"};
   config.allow_endpoints = {"GET https://example.net/**"};
