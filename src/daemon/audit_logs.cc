@@ -48,8 +48,7 @@ void AuditLogs::record(const audit::Event& event) {
 }
 
 void AuditLogs::note(const audit::Event& event) noexcept {
-  const audit::Outcome outcome = writer_->append(event);
-  if (!outcome) log_.error("an event is not in the audit log", {{"why", outcome.error().why}});
+  if (!writer_->note(event)) log_.error("an event is not in the audit log yet");
 }
 
 audit::Session AuditLogs::open(const std::string& id) {

@@ -27,7 +27,8 @@ class AuditLogs {
 
   // In the daemon's log. Throws Error{Exhausted}: what cannot be recorded is not done.
   void record(const audit::Event& event);
-  // For what has happened and cannot be refused: a failure is logged, and counted in the log.
+  // For what has happened and cannot be refused: it waits for a log that cannot be written, as
+  // Writer::note() says.
   void note(const audit::Event& event) noexcept;
 
   const AuditSettings& settings() const { return settings_; }
