@@ -1,6 +1,11 @@
 #include "mvm/secret/store.h"
 
+#include <thread>
+
+#include <linux/keyctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <gmock/gmock.h>
 
@@ -190,6 +195,25 @@ TEST_F(References, EndACommandThatTakesTooLong) {
   const std::string mark = directory_.path() + "/mark";
   EXPECT_THAT(failure("cmd:echo $$ >" + mark + "; echo a; exec sleep 1000", Kind::Timeout),
               HasSubstr("did not end within"));
+}
+
+// In a session of its own, which is the thread's alone.
+TEST_F(References, ToKeysOfTheSession) {
+  const auto add = [](const char* type, const char* name, const std::string& value) {
+    return ::syscall(SYS_add_key, type, name, value.data(), value.size(), KEY_SPEC_SESSION_KEYRING);
+  };
+  std::thread([&] {
+    ASSERT_GT(::syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, nullptr), 0) << errno;
+    failure("keyring:mvm-test", Kind::NotFound);
+    ASSERT_GT(add("user", "mvm-test", kValue), 0) << errno;
+    EXPECT_EQ(look_up("keyring:mvm-test"), kValue);
+    ASSERT_GT(add("user", "mvm-test", std::string(kValue) + "\n"), 0);  // in its place
+    EXPECT_EQ(look_up("keyring:mvm-test"), std::string(kValue) + "\n");
+    failure("keyring:mvm-test-", Kind::NotFound);
+    ASSERT_GT(add("user", "mvm-test-large", std::string(9000, 'x')), 0);
+    failure("keyring:mvm-test-large", Kind::Exhausted);
+  }).join();
+  failure("keyring:mvm-test", Kind::NotFound);
 }
 
 TEST_F(References, ToKeyrings) {
