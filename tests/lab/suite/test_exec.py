@@ -23,6 +23,15 @@ def test_stdout_and_stderr_are_apart():
     equal((got.out, got.err, got.code), ("out\n", "err\n", 3))
 
 
+def test_the_hosts_environment_stays_there():
+    """S25: a guest has the variables that it was given, and none of those that mvm was run with."""
+    secret = {"OF_THE_HOST": "host-only-0123456789"}
+    for command in (("exec", shared(), "--"), ("run", "base", "--memory", "256M", "--")):
+        seen = ok(*command, "sh", "-c", "env; tr '\\0' '\\n' < /proc/1/environ; cat /proc/cmdline", env=secret).out
+        has(seen, "PATH=")
+        expect("OF_THE_HOST" not in seen and "host-only" not in seen, f"{command[0]}: {seen}")
+
+
 def test_environment_directory_and_user():
     name = shared()
     got = ok("exec", "-e", "COLOUR=blue", "-w", "/tmp", "-u", "65534:65534", name, "--",
