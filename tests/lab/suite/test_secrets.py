@@ -149,10 +149,15 @@ def crash(pid, wake):
     """Ends a process by a fault of its own, with no limit on its core dump: the first of a pid namespace takes no such signal from
     outside. What it runs next, when `wake` has given it something to do, is no instruction."""
     resource.prlimit(pid, resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    waits = pathlib.Path(f"/proc/{pid}/syscall")
-    eventually(lambda: len(waits.read_text(encoding="utf-8").split()) > 2, f"{pid} waits")
+    seen = []  # by the very look that found it waiting
+
+    def waits():
+        seen[:] = pathlib.Path(f"/proc/{pid}/syscall").read_text(encoding="utf-8").split()
+        return len(seen) > 2
+
+    eventually(waits, f"{pid} waits")
     with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
-        memory.seek(int(waits.read_text(encoding="utf-8").split()[-1], 16))
+        memory.seek(int(seen[-1], 16))
         memory.write(b"\x0f\x0b")
     wake()
     eventually(lambda: not pathlib.Path(f"/proc/{pid}").exists(), f"{pid} ends")
