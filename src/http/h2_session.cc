@@ -108,8 +108,8 @@ static nghttp2_option* make_options() {
   if (nghttp2_option_new(&options) != 0) throw std::bad_alloc();
   nghttp2_option_set_no_auto_window_update(options, 1);
   nghttp2_option_set_no_closed_streams(options, 1);
-  // Until a server has said how many streams it takes: more could be refused, and have been sent for
-  // nothing.
+  // Until a server has said how many streams it takes: more could be refused, and have been sent
+  // for nothing.
   nghttp2_option_set_peer_max_concurrent_streams(options, 1);
   nghttp2_option_set_max_outbound_ack(options, kWaitingAnswers);
   nghttp2_option_set_stream_reset_rate_limit(options, kResetBurst, kResetsASecond);

@@ -52,7 +52,9 @@ class WithAgent : public testing::Test {
     connection_.emplace(std::move(ours));
     connection_->set_dial([this](uint32_t port) {
       dialled_ = port;
-      return std::move(*sys::connect_unix(lanes_.path() + "/" + std::to_string(port)));
+      auto lane = sys::connect_unix(lanes_.path() + "/" + std::to_string(port));
+      if (!lane) throw Error(Kind::Unavailable, "nobody serves the lane");
+      return std::move(*lane);
     });
   }
   static std::string text(const std::string& path) { return sys::read_text_file(path, 64 << 20); }
