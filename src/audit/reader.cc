@@ -17,10 +17,14 @@ namespace mvm::audit {
 Reader::Reader(std::string directory, uint64_t after)
     : directory_(std::move(directory)), number_(after) {}
 
+// False: there is nothing more for now.
 bool Reader::open_next_file() {
   const auto numbers = file_numbers(directory_);
   const auto after = std::upper_bound(numbers.begin(), numbers.end(), number_);
   if (after == numbers.end()) return false;
+  // The end of the file before may have been written since it was read to there; where there is a
+  // next file it is the end for good.
+  if (file_ && fill()) return true;
   number_ = *after;
   file_ = sys::open_own_file(directory_ + "/" + file_name(number_), O_RDONLY);
   offset_ = 0;
