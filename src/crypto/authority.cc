@@ -150,7 +150,7 @@ std::shared_ptr<const Leaf> CertificateAuthority::leaf(std::string_view host, Ti
     impl.by_host.erase(known);
     impl.cache.pop_front();
   }
-  const std::shared_ptr<const Leaf> made = impl.issue(host, now);
+  std::shared_ptr<const Leaf> made = impl.issue(host, now);
   if (!made) return nullptr;
   if (impl.cache.size() == kCachedLeaves) {
     impl.by_host.erase(impl.cache.back().leaf->host);

@@ -62,7 +62,7 @@ Verdict Flow::judge_connection() {
     if (name == names_.front()) first = verdict;
   }
   host_.reset();
-  const Verdict bare = parts_.judge.ask(request());
+  Verdict bare = parts_.judge.ask(request());
   if (names_.empty() || (bare.admitted && !bare.audited)) return bare;
   host_ = asking ? asking : names_.front();
   return asking ? parts_.judge.ask(request()) : first;
@@ -120,7 +120,7 @@ Verdict Flow::judge_hello(const ClientHello& hello, policy::Request& request) co
   }
   policy::Request bare = request;
   bare.host.reset();
-  const Verdict by_address = parts_.judge.ask(bare);
+  Verdict by_address = parts_.judge.ask(bare);
   if (by_address.admitted && !by_address.audited) {
     request.host = hello.server_name;  // only told
     return by_address;

@@ -8,7 +8,6 @@
 namespace mvm::egress {
 
 using policy::Outcome;
-using policy::Reason;
 
 void Judge::replace(policy::Policy policy, Mode mode) {
   policy_ = std::move(policy);
@@ -47,8 +46,8 @@ std::vector<uint16_t> Judge::ports_of(const dns::Name& name) const {
   std::vector<uint16_t> ports;
   const auto take = [&](const policy::HostPattern& host, const std::vector<uint16_t>& of_rule) {
     if (!host.matches(name)) return;
-    static const std::vector<uint16_t> kUsual{80, 443};
-    for (const uint16_t port : of_rule.empty() ? kUsual : of_rule)
+    static const std::vector<uint16_t> usual{80, 443};
+    for (const uint16_t port : of_rule.empty() ? usual : of_rule)
       if (std::ranges::find(ports, port) == ports.end()) ports.push_back(port);
   };
   for (const policy::Route& route : policy_.routes) take(route.host, route.ports);

@@ -46,7 +46,8 @@ bool take_value(std::string_view& text, std::string& value) {
       text = trimmed(text.substr(i + 1));
       return text.empty() || text.front() == ';';
     }
-    if (text[i] == '\\' && ++i == text.size()) return false;
+    if (text[i] == '\\') ++i;
+    if (i == text.size()) return false;
     value += text[i];
   }
   return false;

@@ -76,7 +76,7 @@ SecretBytes::~SecretBytes() {
 }
 
 std::string make_token(PiiClass kind, std::string_view value) {
-  const std::string text = crypto::random_id(kTokenMark, kRandomLetters);
+  std::string text = crypto::random_id(kTokenMark, kRandomLetters);
   const bool numeric = digits_in(value) >= 9 &&
                        std::ranges::none_of(value, [](char c) { return is(c, kAlpha | kHigh); });
   switch (kind) {

@@ -315,11 +315,19 @@ TEST_F(DaemonTest, AProcessThatHasTheSandboxsIdNowIsNotIt) {
   start();
   const auto made = client()->create(spec("web"));
   daemon_.reset();
+  const auto began = sys::process_start_time(static_cast<pid_t>(made.sandbox_pid));
   ::kill(static_cast<pid_t>(made.sandbox_pid), SIGKILL);
   ::waitpid(static_cast<pid_t>(made.sandbox_pid), nullptr, 0);
   sys::SpawnOptions options;
   options.argv = {"/bin/sleep", "1000"};
   sys::Child other = sys::spawn(options);
+  // Process ids come round after much longer than the hundredth of a second in which the kernel
+  // tells when a process began.
+  while (sys::process_start_time(other.pid()) == began) {
+    other.signal(SIGKILL);
+    other.wait();
+    other = sys::spawn(options);
+  }
   {
     auto database = state::Database::open(paths_.state_db());
     database.prepare("UPDATE sandboxes SET pid = ?").bind_all(int64_t{other.pid()}).run();
