@@ -111,7 +111,12 @@ apt_knows() { apt-cache show --no-all-versions "$1" >/dev/null 2>&1; }
 refresh_package_lists() {
   [[ -z ${_lists_refreshed:-} ]] || return 0
   _lists_refreshed=1
+  # apt does not wait for its lock on the lists, and two labs may start at the same time.
+  local lock
+  exec {lock}>"$(cache_dir locks)/package-lists"
+  flock "$lock"
   _apt_get update || die "apt-get update failed"
+  exec {lock}>&-
 }
 
 # need_packages GROUP…: installs what is missing of these groups; says nothing where nothing is.
