@@ -17,6 +17,7 @@ namespace mvm::daemon {
 StartQueue::Turn StartQueue::wait(std::chrono::milliseconds limit,
                                   const std::function<void()>& moot) {
   using Clock = std::chrono::steady_clock;
+  refuse_if_interrupted();
   Waiter waiter;
   {
     const std::lock_guard lock(mutex_);
@@ -45,12 +46,19 @@ StartQueue::Turn StartQueue::wait(std::chrono::milliseconds limit,
     const int ready = ::poll(entries.data(), entries.size(),
                              static_cast<int>(std::min<int64_t>(left, 3'600'000)));
     if (ready < 0 && errno != EINTR) throw SystemError(errno, "waiting for a turn to start");
-    if (ready > 0 && entries[1].revents != 0)
-      throw Error(Kind::Unavailable, "the daemon is stopping");
+    if (ready > 0) refuse_if_interrupted();
     sys::drain_event(waiter.event.get());
   }
+  // Also a turn that came free because of the stop: whoever held it gave up.
+  refuse_if_interrupted();
   leave.release();
   return Turn(this);
+}
+
+// What began now would be left behind by the daemon, with nobody told of it.
+void StartQueue::refuse_if_interrupted() const {
+  pollfd entry{interrupt_, POLLIN, 0};
+  if (::poll(&entry, 1, 0) > 0) throw Error(Kind::Unavailable, "the daemon is stopping");
 }
 
 bool StartQueue::chosen(const Waiter& waiter) {

@@ -48,6 +48,7 @@ class StartQueue {
     bool chosen = false;  // guarded by mutex_, as the list is
   };
   bool chosen(const Waiter& waiter);
+  void refuse_if_interrupted() const;
   void finished() noexcept;
 
   std::mutex mutex_;
