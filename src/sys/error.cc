@@ -14,20 +14,28 @@ static Kind kind_of(int errno_value) {
     case EEXIST:
     case EBUSY:
     case EADDRINUSE:
+    case ENOTDIR:
+    case EISDIR:
+    case ENOTEMPTY:
+    case ELOOP:
       return Kind::Conflict;
     case EACCES:
     case EPERM:
+    case EROFS:
       return Kind::Denied;
     case ENOMEM:
     case ENOSPC:
     case EDQUOT:
     case EMFILE:
     case ENFILE:
+    case EFBIG:
       return Kind::Exhausted;
     case ECONNREFUSED:
     case ECONNRESET:
     case EPIPE:
       return Kind::Unavailable;
+    case ENAMETOOLONG:
+      return Kind::Invalid;
     case ETIMEDOUT:
       return Kind::Timeout;
     case ENOSYS:
