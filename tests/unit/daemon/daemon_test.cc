@@ -736,7 +736,8 @@ TEST_F(DaemonTest, DeadSocketIsReplaced) {
 }
 
 TEST_F(DaemonTest, EndsByItselfWhenIdleButNotWhileASandboxRuns) {
-  daemon_ = std::make_unique<Running>(options(milliseconds(50)));
+  // Long enough for a client to come before it ends.
+  daemon_ = std::make_unique<Running>(options(milliseconds(1'500)));
   client()->create(spec("web"));
   client()->stop("web", {});
   daemon_->join();  // by itself

@@ -173,15 +173,17 @@ TEST_F(Http2Ends, PassesOnAGoAwayAndLetsStreamsEnd) {
   const auto exit = guest({"node", "-e", R"(
 const http2 = require('http2'), fs = require('fs');
 const session = http2.connect('https://api.example', {ca: fs.readFileSync(process.argv[1])});
-const ask = path => {
-  const s = session.request({':path': path}); let got = '';
+const ask = (path, method) => {
+  const s = session.request({':path': path, ':method': method}); let got = '';
   s.on('data', d => got += d); s.on('close', () => console.log(path, got.length, s.rstCode));
+  return s;
 };
 session.on('goaway', code => console.log('goaway', code)); session.on('close', () => console.log('close'));
-ask('/sse'); ask('/goaway');
+const long = ask('/sum', 'POST');
+ask('/goaway', 'GET').on('close', () => long.end('x'));
 )",
                            authority_});
-  EXPECT_EQ(exit.out, "goaway 0\n/goaway 4 0\n/sse 27 0\nclose\n") << exit.err;
+  EXPECT_EQ(exit.out, "goaway 0\n/goaway 4 0\n/sum 64 0\nclose\n") << exit.err;
   EXPECT_EQ(end().reason, Reason::Allowed);
   EXPECT_EQ(end().detail, "");
 }

@@ -127,10 +127,10 @@ c = Client()
 n = c.ask('/endless')
 while not c.got[n]['body']: c.turn()
 c.c.reset_stream(n, h2.errors.ErrorCodes.CANCEL); c.flush(); c.answer(c.ask('/x'))
-c.answer(c.ask('/reset')); c.ask('/sse'); c.answer(c.ask('/y'))
+c.answer(c.ask('/reset')); c.ask('/deaf'); c.answer(c.ask('/y'))
 )");
   EXPECT_EQ(exit.err, "");
-  EXPECT_TRUE(eventually([&] { return std::ranges::count(log_, "/sse broken") == 1; }));
+  EXPECT_TRUE(eventually([&] { return std::ranges::count(log_, "/deaf broken") == 1; }));
   EXPECT_THAT(log_, AllOf(Contains("/endless broken"), Contains("/reset broken"),
                           Contains("/x whole"), Contains("/y whole")));
 }

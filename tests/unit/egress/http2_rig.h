@@ -17,7 +17,7 @@ inline constexpr const char* kPublic = "93.184.216.34";
 inline constexpr const char* kHttp2Server = R"(
 const http2 = require('http2'), fs = require('fs'), crypto = require('crypto');
 const [address, port, pem, streams] = process.argv.slice(1);
-let written = 0, read = 0;
+let written = 0, read = 0, next;
 const server = http2.createSecureServer({cert: fs.readFileSync(pem), key: fs.readFileSync(pem + '.key'), maxSessionMemory: 100,
   settings: {maxConcurrentStreams: +(streams || 1000)}});
 server.on('stream', (s, h) => {
@@ -47,6 +47,10 @@ server.on('stream', (s, h) => {
   else if (path == '/sse') {
     s.respond({':status': 200, 'content-type': 'text/event-stream'}); let i = 0;
     const timer = setInterval(() => { s.write('data: ' + i++ + '\n\n'); if (i == 3) { clearInterval(timer); s.end(); } }, 200);
+  } else if (path == '/events') {
+    s.respond({':status': 200, 'content-type': 'text/event-stream'}); let i = 0;
+    next = () => { s.write('data: ' + i++ + '\n\n'); if (i == 3) s.end(); }; next();
+  } else if (path == '/another') { next(); say('');
   } else if (path == '/hints') { s.additionalHeaders({':status': 103, link: '</a>'}); say('hinted'); }
   else if (path == '/trailers') {
     s.respond({':status': 200}, {waitForTrailers: true});

@@ -21,10 +21,11 @@ using ::testing::Not;
 
 constexpr const char* kPublic = "93.184.216.34";
 
-// Answers by path, remembers nothing: /sum tells the body's hash, /big sends 8 MiB in chunks, /sse
-// one event each time it gets a byte on a side channel, and so on.
+// Answers by path: /sum tells the body's hash, /big sends 8 MiB in chunks, /sse one event at once
+// and one at each request of /another, and so on.
 constexpr const char* kServer = R"(
-import http.server, hashlib, ssl, sys, time, base64, socket
+import http.server, hashlib, ssl, sys, threading, base64, socket
+asked = threading.Semaphore()
 class H(http.server.BaseHTTPRequestHandler):
   protocol_version = 'HTTP/1.1'
   def log_message(self, *a): print(self.requestline, flush=True)
@@ -53,8 +54,9 @@ class H(http.server.BaseHTTPRequestHandler):
       self.say('once'); self.close_connection = True
     elif self.path == '/sse':
       self.send_response(200); self.send_header('Content-Type', 'text/event-stream'); self.end_headers()
-      for i in range(3): self.wfile.write(b'data: %d\n\n' % i); self.wfile.flush(); time.sleep(0.2)
+      for i in range(3): asked.acquire(); self.wfile.write(b'data: %d\n\n' % i); self.wfile.flush()
       self.close_connection = True
+    elif self.path == '/another': asked.release(); self.say('')
     elif self.headers.get('Upgrade') == 'websocket':
       key = self.headers['Sec-WebSocket-Key'] + '258EAFA5-E914-47DA-95CA-C5AB0DC85B11'
       self.send_response(101); self.send_header('Upgrade', 'websocket')
@@ -224,11 +226,17 @@ TEST_F(Http, StreamsLongAnswers) {
 
 TEST_F(Http, PassesEventsOnAsTheyCome) {
   serve_http();
-  allow_endpoint("GET http://api.example/sse");
+  allow_endpoint("GET http://api.example/**");
   start_proxy();
   const auto client = start_guest({"curl", "-sSN", "http://api.example/sse"});
-  ASSERT_TRUE(eventually([&] { return client->exit().out == "data: 0\n\n"; }));
-  ASSERT_TRUE(eventually([&] { return client->exit().out == "data: 0\n\ndata: 1\n\n"; }));
+  std::string want;
+  for (int event = 0; event < 3; ++event) {
+    if (event > 0) {
+      EXPECT_EQ(curl({"http://api.example/another"}).err, "");
+    }
+    want += "data: " + std::to_string(event) + "\n\n";
+    ASSERT_TRUE(eventually([&] { return client->exit().out == want; })) << client->exit().out;
+  }
   ASSERT_TRUE(eventually([&] { return client->ended(); }));
   EXPECT_EQ(client->exit().code, 0) << client->exit().err;
 }
