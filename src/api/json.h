@@ -7,52 +7,28 @@
 // Io is a JsonWriter or a JsonReader.
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "mvm/base/error.h"
 #include "mvm/base/text.h"
+#include "mvm/json/json.h"
 
 namespace mvm::api {
 
-using Json = nlohmann::ordered_json;
+using Json = json::Ordered;
 
 [[noreturn]] inline void bad_json(const std::string& where, const std::string& complaint) {
   throw Error(Kind::Invalid, where + ": " + complaint);
 }
 
-// A document without repeated keys: of two values, which one holds would be the reader's guess.
-inline Json parse_json(std::string_view text, const std::string& where) {
-  std::vector<std::set<std::string>> keys;
-  std::string repeated;
-  const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key &&
-        !keys.back().insert(parsed.get_ref<const std::string&>()).second)
-      repeated = parsed.get_ref<const std::string&>();
-    return true;
-  };
-  try {
-    Json json = Json::parse(text, watch);
-    if (!repeated.empty()) bad_json(where, "key \"" + printable(repeated) + "\" is there twice");
-    return json;
-  } catch (const Json::parse_error& error) {
-    bad_json(where, "not valid JSON, near byte " + std::to_string(error.byte));
-  }
-}
-
-inline std::string dump_json(const Json& json) {
-  // Text from outside that is not UTF-8 must not make an answer impossible.
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+// Messages are bounded by HTTP's own limits; what is within them has no others.
+inline constexpr json::Limits kUnlimited{.bytes = SIZE_MAX, .values = SIZE_MAX, .depth = 64};
 
 class JsonWriter;
 class JsonReader;
@@ -104,7 +80,7 @@ enum class UnknownKeys { Refuse, Skip };
 
 class JsonReader {
  public:
-  JsonReader(const Json& json, std::string where, UnknownKeys unknown)
+  JsonReader(const json::Value& json, std::string where, UnknownKeys unknown)
       : json_(json), where_(std::move(where)), unknown_(unknown) {
     if (!json_.is_object()) bad_json(where_, "must be an object");
   }
@@ -131,7 +107,8 @@ class JsonReader {
   template <typename T>
   static T document(std::string_view text, const std::string& where, UnknownKeys unknown) {
     T value{};
-    JsonReader(Json::object(), where, unknown).read(parse_json(text, where), where, value);
+    JsonReader(json::Value::object(), where, unknown)
+        .read(json::parse(text, where, kUnlimited), where, value);
     return value;
   }
 
@@ -139,7 +116,7 @@ class JsonReader {
   std::string path(const std::string& key) const { return where_ + "." + key; }
 
   template <typename T>
-  void read(const Json& json, const std::string& where, T& value) const {
+  void read(const json::Value& json, const std::string& where, T& value) const {
     if constexpr (requires { value.has_value(); }) {
       value.emplace();
       read(json, where, *value);
@@ -166,7 +143,7 @@ class JsonReader {
     } else if constexpr (requires { typename T::value_type; }) {
       if (!json.is_array()) bad_json(where, "must be a list");
       value.clear();
-      for (const Json& entry : json)
+      for (const json::Value& entry : json)
         read(entry, where + "[" + std::to_string(value.size()) + "]", value.emplace_back());
     } else {
       JsonReader reader(json, where, unknown_);
@@ -185,7 +162,7 @@ class JsonReader {
     }
   }
 
-  const Json& json_;
+  const json::Value& json_;
   std::string where_;
   UnknownKeys unknown_;
   std::vector<std::string_view> known_;

@@ -403,7 +403,7 @@ void describe(Io& io, T& value) {
 
 template <typename T>
 static std::string text_of(const T& value) {
-  return dump_json(JsonWriter::to_json(value));
+  return json::dump(JsonWriter::to_json(value));
 }
 
 std::string encode(const SandboxSpec& value) { return text_of(value); }
@@ -436,13 +436,13 @@ std::string encode_error(Kind kind, std::string_view message, std::string_view h
 std::string encode_import_progress(const ImportProgress& progress) {
   Json json = Json::object();
   json["progress"] = JsonWriter::to_json(progress);
-  return dump_json(json);
+  return json::dump(json);
 }
 
 std::string encode_import_image(const Image& image) {
   Json json = Json::object();
   json["image"] = JsonWriter::to_json(image);
-  return dump_json(json);
+  return json::dump(json);
 }
 
 // ---- in

@@ -6,7 +6,7 @@ namespace mvm::api {
 
 template <typename T>
 static std::string text_of(const T& value) {
-  return dump_json(JsonWriter::to_json(value));
+  return json::dump(JsonWriter::to_json(value));
 }
 
 std::string encode(const AiUsage& value) { return text_of(value); }

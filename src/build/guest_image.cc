@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
-#include <nlohmann/json.hpp>
-
 #include "mvm/base/error.h"
 #include "mvm/base/text.h"
 #include "mvm/build/capture.h"
+#include "mvm/json/json.h"
 
 #include "json.h"
 
@@ -140,7 +139,7 @@ bool is_store_path(std::string_view path) {
 }
 
 GuestImage parse_guest_image(std::string_view text) {
-  const Json json = parse_json(text, kWhere, kMaxGuestImage);
+  const Json json = json::parse(text, kWhere, limits(kMaxGuestImage));
   if (!json.is_object()) throw Error(Kind::Invalid, std::string(kWhere) + " is not an object");
   const auto format = json.find("mvm");
   if (format == json.end() || !format->is_number_unsigned())

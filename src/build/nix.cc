@@ -12,7 +12,7 @@
 namespace mvm::build {
 
 std::string built_path(std::string_view text) {
-  const Json json = parse_json(text, "the answer of nix build", kMaxAnswer);
+  const Json json = json::parse(text, "the answer of nix build", limits(kMaxAnswer));
   if (!json.is_array() || json.size() != 1 || !json[0].is_object())
     throw Error(Kind::Invalid, "nix build made more or less than one thing");
   const auto outputs = json[0].find("outputs");
@@ -38,7 +38,7 @@ std::vector<std::string> store_paths(std::string_view lines) {
 
 std::map<std::string, std::string> pins_of(std::string_view text) {
   std::map<std::string, std::string> pins;
-  const Json json = parse_json(text, "flake.lock", kMaxAnswer);
+  const Json json = json::parse(text, "flake.lock", limits(kMaxAnswer));
   const auto at = [](const Json& object, const std::string& key) -> const Json* {
     if (!object.is_object()) return nullptr;
     const auto found = object.find(key);

@@ -1,15 +1,15 @@
 #include "json_text.h"
 
-#include <nlohmann/json.hpp>
+#include "mvm/json/json.h"
 
 namespace mvm::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = json::Ordered;
 
 std::string document(const Json& json) {
   // A command's output need not be UTF-8; JSON must be.
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  return json::dump(json) + '\n';
 }
 
 }

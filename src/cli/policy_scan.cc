@@ -4,10 +4,9 @@
 
 #include <fcntl.h>
 
-#include <nlohmann/json.hpp>
-
 #include "mvm/base/text.h"
 #include "mvm/cli/actions.h"
+#include "mvm/json/json.h"
 #include "mvm/protect/scanner.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
@@ -56,20 +55,20 @@ class Places final : public protect::ScanSink {
 };
 
 std::string as_json(const std::string& file, const Places& found) {
-  nlohmann::json out = {{"file", file}, {"total", found.total}};
-  out["findings"] = nlohmann::json::array();
+  json::Value out = {{"file", file}, {"total", found.total}};
+  out["findings"] = json::Value::array();
   for (const Place& place : found.places)
     out["findings"].push_back({{"class", class_name(place.kind)},
                                {"detail", place.detail},
                                {"line", place.line},
                                {"column", place.column},
                                {"length", place.length}});
-  out["counts"] = nlohmann::json::object();
+  out["counts"] = json::Value::object();
   for (size_t i = 0; i < found.counts.size(); ++i)
     if (found.counts.at(i) > 0)
       out["counts"][std::string(class_name(static_cast<protect::PiiClass>(i)))] =
           found.counts.at(i);
-  return out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
+  return json::dump(out) + '\n';
 }
 
 std::string as_text(const std::string& file, const Places& found) {

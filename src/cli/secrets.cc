@@ -4,11 +4,10 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-
 #include "mvm/base/scope_exit.h"
 #include "mvm/base/text.h"
 #include "mvm/cli/actions.h"
+#include "mvm/json/json.h"
 #include "mvm/policy/secret.h"
 #include "mvm/secret/text.h"
 #include "mvm/sys/io.h"
@@ -19,7 +18,7 @@
 namespace mvm::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = json::Ordered;
 
 // A value, and the line end that a file or a program puts behind it.
 constexpr size_t kMostInput = proto::kMaxSecretValue + 2;
@@ -120,7 +119,7 @@ int secret_list(Context& context, const Arguments& arguments) {
       for (const auto& provider : policy::secret_providers())
         if (!entries.contains(std::string(provider.name)))
           list.push_back({{"name", provider.name}, {"stored", "no"}, {"hosts", provider.hosts}});
-    context.console.out(list.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n');
+    context.console.out(json::dump(list) + '\n');
     return kFine;
   }
   std::vector<std::vector<std::string>> rows = {{"NAME", "STORED", "SET", "KNOWN HOSTS"}};
@@ -164,7 +163,7 @@ int secret_test(Context& context, const Arguments& arguments) {
     Json json = {{"name", name}, {"ok", complaint.empty()}};
     if (complaint.empty()) json["bytes"] = size;
     if (!complaint.empty()) json["why"] = complaint;
-    context.console.out(json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n');
+    context.console.out(json::dump(json) + '\n');
   } else if (complaint.empty()) {
     context.console.out(name + " has a value of " + std::to_string(size) + " bytes\n");
   } else {

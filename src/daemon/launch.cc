@@ -9,14 +9,13 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-
 #include "mvm/base/scope_exit.h"
 #include "mvm/base/text.h"
 #include "mvm/crypto/ed25519.h"
 #include "mvm/crypto/random.h"
 #include "mvm/image/initramfs.h"
 #include "mvm/image/overlay.h"
+#include "mvm/json/json.h"
 #include "mvm/meter/compile.h"
 #include "mvm/policy/compile.h"
 #include "mvm/policy/secret.h"
@@ -522,18 +521,18 @@ std::optional<ExitRecord> read_exit_record(const std::string& path) {
   } catch (const Error&) {
     return record;  // not a file of ours, or far too large: whoever put it there, it ended
   }
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object()) return record;
-  const auto reason = json.find("reason");
-  const auto detail = json.find("detail");
-  const auto ended = json.find("ended_at_unix_ms");
-  if (reason == json.end() || !reason->is_string()) return record;
+  const auto json = json::parse_object(text);
+  if (!json) return record;
+  const auto reason = json->find("reason");
+  const auto detail = json->find("detail");
+  const auto ended = json->find("ended_at_unix_ms");
+  if (reason == json->end() || !reason->is_string()) return record;
   const auto known = proto::end_reason_from_name(reason->get<std::string>());
   if (!known) return record;
   record.end = {*known, ""};
-  if (detail != json.end() && detail->is_string()) record.end.detail = detail->get<std::string>();
+  if (detail != json->end() && detail->is_string()) record.end.detail = detail->get<std::string>();
   // Up to the year 9999, so that it stays a date.
-  if (ended != json.end() && ended->is_number_unsigned() &&
+  if (ended != json->end() && ended->is_number_unsigned() &&
       ended->get<uint64_t>() < 253'402'300'800'000)
     record.ended_at = rfc3339(
         std::chrono::system_clock::time_point(std::chrono::milliseconds(ended->get<int64_t>())));

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include <nlohmann/json.hpp>
-
+#include "mvm/json/json.h"
 #include "mvm/meter/budget.h"
 #include "mvm/meter/provider.h"
 #include "mvm/obs/metrics_text.h"
@@ -13,7 +12,7 @@ namespace mvm::daemon {
 namespace {
 
 using obs::MetricType;
-using Json = nlohmann::ordered_json;
+using Json = json::Ordered;
 
 struct CountFamily {
   std::string_view name;
@@ -315,7 +314,7 @@ std::string otlp_json(const Figures& figures, uint64_t now_unix_nanoseconds) {
   const Json document = {
       {"resourceMetrics",
        Json::array({{{"resource", std::move(resource)}, {"scopeMetrics", Json::array({scope})}}})}};
-  return document.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json::dump(document) + "\n";
 }
 
 }

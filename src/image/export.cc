@@ -6,10 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-
 #include "mvm/base/error.h"
 #include "mvm/base/text.h"
+#include "mvm/json/json.h"
 #include "mvm/oci/document.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
@@ -22,7 +21,7 @@
 
 namespace mvm::image {
 
-using Json = nlohmann::ordered_json;
+using Json = json::Ordered;
 
 static constexpr std::string_view kWhiteout = ".wh.";
 
@@ -116,10 +115,6 @@ struct Documents {
   std::string docker;  // manifest.json, for what does not know OCI archives
 };
 
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 Json descriptor(const char* type, const oci::Digest& digest, uint64_t size) {
   return {{"mediaType", type}, {"digest", digest.text()}, {"size", size}};
 }
@@ -171,22 +166,22 @@ Documents documents_of(const store::Manifest& image, const Packer::Packed& layer
                        const ExportOptions& options) {
   Documents documents;
   const oci::Platform platform = oci::host_platform();
-  documents.config =
-      dump({{"created", image.created},
+  documents.config = json::dump(
+      Json({{"created", image.created},
             {"architecture", platform.architecture},
             {"os", platform.os},
             {"config", config_json(image.config)},
             {"rootfs", {{"type", "layers"}, {"diff_ids", {layer.plain.text()}}}},
             {"history",
-             Json::array({{{"created", image.created}, {"created_by", "mvm image export"}}})}});
+             Json::array({{{"created", image.created}, {"created_by", "mvm image export"}}})}}));
   const oci::Digest config = oci::Digest::of(as_bytes(documents.config));
-  documents.manifest =
-      dump({{"schemaVersion", 2},
+  documents.manifest = json::dump(
+      Json({{"schemaVersion", 2},
             {"mediaType", "application/vnd.oci.image.manifest.v1+json"},
             {"config", descriptor("application/vnd.oci.image.config.v1+json", config,
                                   documents.config.size())},
             {"layers",
-             Json::array({descriptor(layer_type(options.packing), layer.packed, layer.size)})}});
+             Json::array({descriptor(layer_type(options.packing), layer.packed, layer.size)})}}));
   Json top = descriptor("application/vnd.oci.image.manifest.v1+json",
                         oci::Digest::of(as_bytes(documents.manifest)), documents.manifest.size());
   Json tags = Json::array();
@@ -194,12 +189,13 @@ Documents documents_of(const store::Manifest& image, const Packer::Packed& layer
     top["annotations"] = {{"org.opencontainers.image.ref.name", options.reference}};
     tags.push_back(options.reference);
   }
-  documents.index = dump({{"schemaVersion", 2},
-                          {"mediaType", "application/vnd.oci.image.index.v1+json"},
-                          {"manifests", Json::array({top})}});
-  documents.docker = dump(Json::array({{{"Config", blob_path(config)},
-                                        {"RepoTags", tags},
-                                        {"Layers", Json::array({blob_path(layer.packed)})}}}));
+  documents.index = json::dump(Json({{"schemaVersion", 2},
+                                     {"mediaType", "application/vnd.oci.image.index.v1+json"},
+                                     {"manifests", Json::array({top})}}));
+  documents.docker =
+      json::dump(Json::array({{{"Config", blob_path(config)},
+                               {"RepoTags", tags},
+                               {"Layers", Json::array({blob_path(layer.packed)})}}}));
   return documents;
 }
 

@@ -8,12 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-
 #include "mvm/base/error.h"
 #include "mvm/base/scope_exit.h"
 #include "mvm/base/text.h"
 #include "mvm/crypto/random.h"
+#include "mvm/json/json.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/rename.h"
@@ -66,20 +65,19 @@ static Description read_description(const std::string& directory) {
   if (!sys::exists(path))
     throw Error(Kind::NotFound, directory + " is no kernel bundle: it has no bundle.json; " +
                                     std::string(kHowToGetOne));
-  const auto json =
-      nlohmann::json::parse(sys::read_text_file(path, kMaxDescription), nullptr, false);
-  if (!json.is_object()) refuse_damaged_kernel(path + " is no JSON object");
+  const auto json = json::parse_object(sys::read_text_file(path, kMaxDescription));
+  if (!json) refuse_damaged_kernel(path + " is no JSON object");
   try {
     Description description;
-    json.at("name").get_to(description.name);
-    json.at("image").get_to(description.image);
-    if (json.contains("modules")) json.at("modules").get_to(description.modules);
+    json->at("name").get_to(description.name);
+    json->at("image").get_to(description.image);
+    if (json->contains("modules")) json->at("modules").get_to(description.modules);
     if (const auto complaint = name_complaint(description.name))
       throw Error(Kind::Invalid, path + ": name: " + *complaint);
     if (description.modules.size() > kMaxModules)
       throw Error(Kind::Invalid, path + ": more than " + std::to_string(kMaxModules) + " modules");
     return description;
-  } catch (const nlohmann::json::exception&) {
+  } catch (const json::Exception&) {
     throw Error(Kind::Invalid, path + ": name and image must be text, modules a list of texts");
   }
 }

@@ -5,17 +5,16 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-
 #include "mvm/base/error.h"
 #include "mvm/crypto/hash.h"
+#include "mvm/json/json.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/uninterrupted.h"
 
 namespace mvm::image {
 
-using Json = nlohmann::json;
+using Json = json::Value;
 
 static constexpr size_t kMaxNote = size_t{1} << 20;
 static constexpr std::string_view kNote = "/.files.json";
@@ -54,9 +53,9 @@ template <typename Check>
 static void for_each_noted(const std::string& directory, Check check) {
   const std::string where = directory + std::string(kNote);
   if (!sys::exists(where)) return;
-  const Json note = Json::parse(sys::read_own_text_file(where, kMaxNote), nullptr, false);
-  if (!note.is_object()) refuse_damaged_kernel(where + " is damaged");
-  for (const auto& [below, known] : note.items()) {
+  const auto note = json::parse_object(sys::read_own_text_file(where, kMaxNote));
+  if (!note) refuse_damaged_kernel(where + " is damaged");
+  for (const auto& [below, known] : note->items()) {
     const std::string path = directory + "/" + below;
     const auto size = known.find("size");
     const auto digest = known.find("sha256");

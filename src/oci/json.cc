@@ -7,22 +7,9 @@
 namespace mvm::oci {
 
 Json parse_json(std::string_view text, const std::string& what) {
-  if (text.size() > kMaxDocument)
-    throw Error(Kind::Exhausted, what + " is larger than " + format_size(kMaxDocument));
-  size_t values = 0;
-  const auto check = [&](int depth, Json::parse_event_t, const Json&) {
-    if (depth > kMaxJsonDepth) throw Error(Kind::Exhausted, what + " is nested too deep");
-    if (++values > kMaxJsonValues) throw Error(Kind::Exhausted, what + " holds too many values");
-    return true;
-  };
-  try {
-    Json json = Json::parse(text, check);
-    if (!json.is_object() && !json.is_array())
-      throw Error(Kind::Invalid, what + " is no JSON document");
-    return json;
-  } catch (const Json::exception& error) {
-    throw Error(Kind::Invalid, what + " is not well-formed: " + printable(error.what()));
-  }
+  Json json = json::parse(text, what, {.bytes = kMaxDocument});
+  if (!json.is_structured()) throw Error(Kind::Invalid, what + " is no JSON document");
+  return json;
 }
 
 const Json* member(const Json& object, const char* key) {

@@ -1,20 +1,17 @@
 #pragma once
-// Bounded JSON.
+// Members of JSON documents of images.
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include "mvm/json/json.h"
 
 namespace mvm::oci {
 
-using Json = nlohmann::json;
+using Json = json::Value;
 
-inline constexpr int kMaxJsonDepth = 32;
-inline constexpr size_t kMaxJsonValues = 64 * 1024;
-
-// An object or array; `what` names the document in messages.
+// An object or array within kMaxDocument; `what` names it in messages.
 Json parse_json(std::string_view text, const std::string& what);
 
 // Members of an object. `where` names it in messages: "manifest.layers[3]". An absent or null

@@ -9,10 +9,9 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-
 #include "mvm/base/error.h"
 #include "mvm/base/text.h"
+#include "mvm/json/json.h"
 #include "mvm/oci/reference.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
@@ -22,7 +21,7 @@
 namespace mvm::registry {
 namespace {
 
-using Json = nlohmann::json;
+using Json = json::Value;
 
 constexpr size_t kMaxFile = size_t{1} << 20;
 constexpr size_t kMaxAnswer = 64 * 1024;
@@ -103,10 +102,10 @@ std::optional<Credentials> ask_helper(const std::string& helper, std::string_vie
     throw Error(Kind::Unavailable,
                 "the credential helper " + name + " failed: " + printable(text, 100));
   }
-  const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object())
+  const auto json = json::parse_object(text);
+  if (!json)
     throw Error(Kind::Invalid, "the credential helper " + name + " printed no JSON object");
-  return Credentials{text_at(json, "Username"), text_at(json, "Secret")};
+  return Credentials{text_at(*json, "Username"), text_at(*json, "Secret")};
 }
 
 std::optional<Credentials> in_file(const Json& json, std::string_view host) {
@@ -180,9 +179,9 @@ std::optional<Credentials> find_credentials(const std::vector<std::string>& file
                                             std::string_view host) {
   for (const std::string& path : files) {
     if (!sys::exists(path)) continue;
-    const Json json = Json::parse(sys::read_text_file(path, kMaxFile), nullptr, false);
-    if (!json.is_object()) throw Error(Kind::Invalid, path + " is no JSON object");
-    if (auto found = while_doing(path, [&] { return in_file(json, host); })) return found;
+    const auto json = json::parse_object(sys::read_text_file(path, kMaxFile));
+    if (!json) throw Error(Kind::Invalid, path + " is no JSON object");
+    if (auto found = while_doing(path, [&] { return in_file(*json, host); })) return found;
   }
   return std::nullopt;
 }

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <map>
 
-#include <nlohmann/json.hpp>
-
 #include "mvm/base/error.h"
 #include "mvm/base/text.h"
 #include "mvm/http/url.h"
+#include "mvm/json/json.h"
 #include "mvm/oci/reference.h"
 #include "mvm/registry/registry.h"
 
@@ -48,11 +47,11 @@ static std::map<std::string, std::string> parameters_of(std::string_view text) {
 
 // {"errors": [{"code": …, "message": …}]}
 static std::string told_by(const std::string& body) {
-  const auto json = nlohmann::json::parse(body, nullptr, false);
-  if (!json.is_object() || !json.contains("errors") || !json["errors"].is_array() ||
-      json["errors"].empty() || !json["errors"][0].is_object())
-    return "";
-  const auto& first = json["errors"][0];
+  const auto json = json::parse_object(body);
+  if (!json || !json->contains("errors")) return "";
+  const json::Value& errors = json->at("errors");
+  if (!errors.is_array() || errors.empty() || !errors[0].is_object()) return "";
+  const json::Value& first = errors[0];
   for (const char* key : {"message", "code"})
     if (first.contains(key) && first[key].is_string())
       return ": " + printable(first[key].get<std::string>(), 120);
@@ -204,11 +203,12 @@ std::string Endpoint::fetch_token(const Url& realm, const std::optional<Credenti
       credentials ? "Basic " + base64(credentials->user + ":" + credentials->password) : "";
   const Answer answer = follow(realm, {{"Accept", "application/json"}}, secret, sink);
   if (!answer.taken()) refuse(answer, "token");
-  const auto json = nlohmann::json::parse(body, nullptr, false);
-  for (const char* key : {"token", "access_token"})
-    if (json.is_object() && json.contains(key) && json[key].is_string() &&
-        http::is_field_value(json[key].get_ref<const std::string&>()))
-      return json[key].get<std::string>();
+  const auto json = json::parse_object(body);
+  for (const char* key : {"token", "access_token"}) {
+    if (!json || !json->contains(key) || !json->at(key).is_string()) continue;
+    const auto& token = json->at(key).get_ref<const std::string&>();
+    if (http::is_field_value(token)) return token;
+  }
   throw Error(Kind::Invalid, "token service " + realm.host + ": its answer holds no token");
 }
 

@@ -1,7 +1,6 @@
-#include <nlohmann/json.hpp>
-
 #include "mvm/base/error.h"
 #include "mvm/base/text.h"
+#include "mvm/json/json.h"
 #include "mvm/registry/registry.h"
 #include "mvm/sys/file.h"
 
@@ -10,15 +9,13 @@ namespace mvm::registry {
 static constexpr size_t kMaxFile = size_t{1} << 20;
 
 Settings parse_settings(std::string_view text, std::string_view where) {
-  using Json = nlohmann::json;
   const auto refuse = [&](const std::string& why) {
     throw Error(Kind::Invalid, std::string(where) + ": " + why);
   };
-  const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object())
-    refuse("it must be a JSON object; mend it, or remove it for what holds without it");
+  const auto json = json::parse_object(text);
+  if (!json) refuse("it must be a JSON object; mend it, or remove it for what holds without it");
   Settings settings;
-  for (const auto& [key, value] : json.items()) {
+  for (const auto& [key, value] : json->items()) {
     if (key == "require_digest") {
       if (!value.is_boolean()) refuse("require_digest must be true or false");
       settings.require_digest = value.get<bool>();
@@ -26,7 +23,7 @@ Settings parse_settings(std::string_view text, std::string_view where) {
       if (!value.is_object()) refuse("mirrors must be an object of lists");
       for (const auto& [host, list] : value.items()) {
         if (!list.is_array()) refuse("mirrors." + printable(host) + " must be a list of URLs");
-        for (const Json& url : list) {
+        for (const json::Value& url : list) {
           if (!url.is_string()) refuse("mirrors." + printable(host) + " must be a list of URLs");
           const auto& text_of_url = url.get_ref<const std::string&>();
           while_doing(where, [&] { parse_url(text_of_url); });

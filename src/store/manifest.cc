@@ -1,14 +1,13 @@
 // manifest.json, written by us and read back with suspicion: the directory is the user's, and a
 // newer mvm may have written it.
 
-#include <nlohmann/json.hpp>
-
 #include "mvm/base/error.h"
+#include "mvm/json/json.h"
 #include "mvm/store/images.h"
 
 namespace mvm::store {
 
-using Json = nlohmann::json;
+using Json = json::Value;
 
 static Json health_json(const proto::HealthCheck& health) {
   return {{"command", health.command},
@@ -60,14 +59,15 @@ std::string manifest_to_json(const Manifest& manifest) {
   };
   if (config.health) json["config"]["health"] = health_json(*config.health);
   // File names need not be UTF-8; what cannot be JSON is shown as U+FFFD rather than refused.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json::dump(json, 2) + "\n";
 }
 
 Manifest manifest_from_json(std::string_view text, std::string_view where) {
   if (text.empty()) throw Error(Kind::Invalid, std::string(where) + " is empty");
-  const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) throw Error(Kind::Invalid, std::string(where) + " is no JSON object");
+  const auto parsed = json::parse_object(text);
+  if (!parsed) throw Error(Kind::Invalid, std::string(where) + " is no JSON object");
   try {
+    const Json& json = *parsed;
     const int version = json.at("version").get<int>();
     if (version < 1) throw Error(Kind::Invalid, std::string(where) + ": it has no such version");
     if (version > kManifestVersion)
@@ -105,7 +105,7 @@ Manifest manifest_from_json(std::string_view text, std::string_view where) {
       throw Error(Kind::Invalid, std::string(where) + ": the digest is no sha256");
     manifest.digest.erase(0, 7);
     return manifest;
-  } catch (const Json::exception&) {
+  } catch (const json::Exception&) {
     throw Error(Kind::Invalid, std::string(where) + " does not hold what mvm writes there");
   }
 }

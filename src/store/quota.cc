@@ -2,10 +2,9 @@
 
 #include <sys/stat.h>
 
-#include <nlohmann/json.hpp>
-
 #include "mvm/base/error.h"
 #include "mvm/base/text.h"
+#include "mvm/json/json.h"
 #include "mvm/sys/file.h"
 
 namespace mvm::store {
@@ -13,15 +12,13 @@ namespace mvm::store {
 static constexpr size_t kMaxFile = size_t{1} << 20;
 
 StoreSettings parse_store_settings(std::string_view text, std::string_view where) {
-  using Json = nlohmann::json;
   const auto refuse = [&](const std::string& why) {
     throw Error(Kind::Invalid, std::string(where) + ": " + why);
   };
-  const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object())
-    refuse("it must be a JSON object; mend it, or remove it for what holds without it");
+  const auto json = json::parse_object(text);
+  if (!json) refuse("it must be a JSON object; mend it, or remove it for what holds without it");
   StoreSettings settings;
-  for (const auto& [key, value] : json.items()) {
+  for (const auto& [key, value] : json->items()) {
     if (key != "quota") refuse("unknown key \"" + printable(key) + "\"; there is quota");
     settings.quota =
         value.is_string() ? parse_size(value.get_ref<const std::string&>()) : std::nullopt;

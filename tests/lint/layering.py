@@ -6,7 +6,7 @@ import sys
 
 # Where a heavy or privileged third-party header may be included: module, or the folder of a program.
 THIRD_PARTY = {
-    "nlohmann/": {"api", "build", "config", "store", "daemon", "cli", "image", "oci", "registry"},
+    "nlohmann/": {"json"},
     "CLI/": {"cli"},
     "toml++/": {"config"},
     "spdlog/": {"obs"},

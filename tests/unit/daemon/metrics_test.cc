@@ -8,9 +8,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "mvm/base/text.h"
+#include "mvm/json/json.h"
 
 namespace mvm::daemon {
 namespace {
@@ -128,7 +128,7 @@ TEST(Metrics, NoCountIsTakenForAnother) {
     EXPECT_THAT(text,
                 HasSubstr("\nmvm_instance_ai_" + std::string(family) +
                           R"({instance="web",provider="openai",model="o3"} )" + value + "\n"));
-  const auto json = nlohmann::json::parse(otlp_json(all, 42));
+  const auto json = json::Value::parse(otlp_json(all, 42));
   std::map<std::string, std::string> sums;
   for (const auto& metric : json["resourceMetrics"][0]["scopeMetrics"][0]["metrics"])
     if (metric.contains("sum")) sums[metric["name"]] = metric["sum"]["dataPoints"][0]["asInt"];
@@ -163,7 +163,7 @@ TEST(Metrics, BudgetsOfProvidersAndRunsHaveFamiliesOfTheirOwn) {
 TEST(Metrics, TheDashboardAsksForWhatThereIs) {
   std::ifstream file(MVM_DASHBOARD);
   const std::string dashboard((std::istreambuf_iterator<char>(file)), {});
-  ASSERT_TRUE(nlohmann::json::accept(dashboard));
+  ASSERT_TRUE(json::Value::accept(dashboard));
   const std::string text = prometheus_text(figures());
   size_t asked = 0;
   for (size_t at = dashboard.find("mvm_"); at != dashboard.npos; at = dashboard.find("mvm_", at)) {
@@ -191,7 +191,7 @@ TEST(Metrics, EverySampleStandsBehindItsOwnFamily) {
 }
 
 TEST(Metrics, OpenTelemetryHasItsOwnNames) {
-  const auto json = nlohmann::json::parse(otlp_json(figures(), 42));
+  const auto json = json::Value::parse(otlp_json(figures(), 42));
   const auto& metrics = json["resourceMetrics"][0]["scopeMetrics"][0]["metrics"];
   ASSERT_EQ(metrics[0]["name"], "gen_ai.client.token.usage");
   EXPECT_EQ(metrics[0]["unit"], "{token}");

@@ -8,9 +8,8 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include <nlohmann/json.hpp>
-
 #include "mvm/base/bytes.h"
+#include "mvm/json/json.h"
 #include "mvm/oci/digest.h"
 #include "mvm/sys/file.h"
 
@@ -45,7 +44,7 @@ inline std::string digest_of(const std::string& text) {
 
 class OciBuilder {
  public:
-  using Json = nlohmann::json;
+  using Json = json::Value;
   static constexpr const char* kLayer = "application/vnd.oci.image.layer.v1.tar";
 
   Json config = {{"os", "linux"}, {"architecture", "amd64"}, {"config", Json::object()}};

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using Json = nlohmann::json;
+using Json = json::Value;
 
 class VerifyTest : public ScratchStore {
  protected:
