@@ -70,7 +70,7 @@ static std::chrono::system_clock::time_point last_written(const std::string& dir
   const auto numbers = audit::file_numbers(directory);
   const std::string path =
       numbers.empty() ? directory : directory + "/" + audit::file_name(numbers.back());
-  const sys::Fd file = sys::open_file(path, O_RDONLY | O_NOFOLLOW);
+  const sys::Fd file = sys::open_file(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   struct stat status{};
   sys::check(::fstat(file.get(), &status), "reading status of " + path);
   return std::chrono::system_clock::from_time_t(status.st_mtim.tv_sec);

@@ -65,7 +65,7 @@ static Description read_description(const std::string& directory) {
   if (!sys::exists(path))
     throw Error(Kind::NotFound, directory + " is no kernel bundle: it has no bundle.json; " +
                                     std::string(kHowToGetOne));
-  const auto json = json::parse_object(sys::read_text_file(path, kMaxDescription));
+  const auto json = json::parse_object(sys::read_regular_text_file(path, kMaxDescription));
   if (!json) refuse_damaged_kernel(path + " is no JSON object");
   try {
     Description description;

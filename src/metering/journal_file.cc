@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "mvm/base/error.h"
@@ -41,11 +42,22 @@ Bytes read_all(int fd) {
   return data;
 }
 
+// By another name it would be another sandbox's.
+void require_ours(int fd) {
+  struct stat status{};
+  sys::check(::fstat(fd, &status), std::string("looking at ") + kJournalName);
+  if (!S_ISREG(status.st_mode) || status.st_nlink != 1)
+    throw Error(Kind::Denied, std::string(kJournalName) +
+                                  " is not mvm's own file: a FIFO, a device or one that has other "
+                                  "names too; remove it and try again");
+}
+
 }
 
 JournalFile::JournalFile(int directory) : directory_(directory) {
   if (::faccessat(directory, kJournalName, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
-    file_ = sys::open_at(directory, kJournalName, O_RDWR | O_APPEND | O_NOFOLLOW);
+    file_ = sys::open_at(directory, kJournalName, O_RDWR | O_APPEND | O_NOFOLLOW | O_NONBLOCK);
+    require_ours(file_.get());
     const Bytes data = read_all(file_.get());
     auto read = parse(data);
     account_ = std::move(read.account);
@@ -95,9 +107,9 @@ bool JournalFile::keep(const meter::Record& record, const meter::Account& before
 }
 
 std::optional<meter::Account> read_account(const std::string& directory) {
-  const auto file = sys::open_if_exists(directory + "/" + kJournalName, O_RDONLY | O_NOFOLLOW);
-  if (!file) return std::nullopt;
-  return parse(read_all(file->get())).account;
+  const std::string path = directory + "/" + kJournalName;
+  if (!sys::exists(path)) return std::nullopt;
+  return parse(read_all(sys::open_own_file(path, O_RDONLY).get())).account;
 }
 
 }

@@ -91,6 +91,9 @@ StoredMap::~StoredMap() {
 
 sys::Fd Store::lock() const {
   sys::make_directories(directory_);
+  // Of a link in its place, the values would land where it leads.
+  if (!sys::is_directory(sys::open_file(directory_, O_PATH | O_NOFOLLOW).get()))
+    throw Error(Kind::Denied, directory_ + " is a symbolic link, and no directory of mvm's own");
   sys::Fd file = sys::open_own_file(path("lock"), O_RDWR | O_CREAT);
   sys::check(::flock(file.get(), LOCK_EX), "locking " + path("lock"));
   return file;

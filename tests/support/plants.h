@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <gtest/gtest.h>
+
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 
@@ -25,6 +27,7 @@ class Victim {
   }
   std::string file() const { return scratch_.path() + "/file"; }
   std::string directory() const { return scratch_.path() + "/directory"; }
+  const std::string& place() const { return scratch_.path(); }
   std::string absent() const { return scratch_.path() + "/absent"; }
   bool untouched() const {
     struct stat now{};
@@ -85,6 +88,32 @@ inline void put(Plant plant, const std::string& path, const Victim& victim) {
     case Plant::HardLink:
       sys::check(::link(victim.file().c_str(), path.c_str()), "planting a hard link");
       return;
+  }
+}
+
+// `act`, with each plant in turn at `path`: it does its work, or says in one line what stands
+// there, or where that leads. The victim is as it was; what was at `path` comes back in the end.
+template <typename Act>
+void with_each_plant(const std::string& path, const Act& act) {
+  const sys::TempDir aside;
+  const std::string kept = aside.path() + "/kept";
+  for (const Plant plant : kPlants) {
+    SCOPED_TRACE(path + ": " + plant_name(plant));
+    const Victim victim;
+    const bool there = ::rename(path.c_str(), kept.c_str()) == 0;
+    put(plant, path, victim);
+    try {
+      act();
+    } catch (const Error& error) {
+      const std::string& message = error.message();
+      EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+      EXPECT_TRUE(message.find(path.substr(path.rfind('/') + 1)) != std::string::npos ||
+                  message.find(victim.place()) != std::string::npos)
+          << message;
+    }
+    EXPECT_TRUE(victim.untouched());
+    sys::remove_tree(path);
+    if (there) sys::rename_file(kept, path);
   }
 }
 
