@@ -6,6 +6,7 @@
 #include <string>
 
 #include "mvm/base/bytes.h"
+#include "mvm/base/error.h"
 #include "mvm/proto/control.h"
 #include "mvm/proto/credit.h"
 #include "mvm/proto/frame.h"
@@ -32,6 +33,16 @@ class Channel {
   void end(ByteView payload);
   void fail(Kind kind, std::string message) {
     end(proto::encode_error({kind, std::move(message)}));
+  }
+  // What `work` cannot do, for want of memory or descriptors, ends this verb and no other: a loop's
+  // handler must not throw, for with it the agent would end, and the machine.
+  template <typename Work>
+  void guard(const Work& work) {
+    try {
+      work();
+    } catch (const Error& error) {
+      if (!ended_) fail(error.kind(), error.message());
+    }
   }
   // The last word to this host, while the verb goes on: what it sends from now on is dropped, and
   // end() only marks it as done.

@@ -1,6 +1,7 @@
 #include "connection.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "mvm/sys/error.h"
 #include "mvm/sys/io.h"
@@ -78,8 +79,9 @@ void Connection::read() {
     const auto count = sys::read_some(socket_.get(), decoder_.space());
     if (!count) return;
     got = *count;
-  } catch (const SystemError&) {
-    got = 0;  // a reset connection has ended like any other
+  } catch (const SystemError& error) {
+    if (error.errno_value() == ENOMEM) return;  // the loop comes back to it
+    got = 0;                                    // a reset connection has ended like any other
   }
   if (got == 0) {
     close();
@@ -136,7 +138,7 @@ bool Connection::deliver(StreamSlot& slot, const Frame& frame) {
     case FrameType::Window: {
       const auto credit = proto::decode_window(frame.payload);
       if (!credit || !channel.send_.grant(*credit)) return false;
-      slot.stream->on_writable();
+      channel.guard([&] { slot.stream->on_writable(); });
       return true;
     }
     case FrameType::Data:
@@ -150,11 +152,7 @@ bool Connection::deliver(StreamSlot& slot, const Frame& frame) {
     default:
       return false;  // only servers send the others
   }
-  try {
-    slot.stream->on_frame(frame);
-  } catch (const Error& error) {
-    if (!channel.ended()) channel.fail(error.kind(), error.message());
-  }
+  channel.guard([&] { slot.stream->on_frame(frame); });
   return true;
 }
 
@@ -170,12 +168,16 @@ void Connection::flush() {
   if (closed()) return;
   try {
     while (queued() > 0) {
-      const auto sent = sys::write_some(socket_.get(), ByteView(out_).subspan(out_begin_));
+      const size_t most = std::min(queued(), short_of_memory_ ? kSmallPiece : queued());
+      const auto sent = sys::write_some(socket_.get(), ByteView(out_).subspan(out_begin_, most));
       if (!sent) break;
       out_begin_ += *sent;
+      short_of_memory_ = false;
     }
-  } catch (const SystemError&) {
-    close();
+  } catch (const SystemError& error) {
+    // The loop comes back to it. (A packet of vsock takes memory in one piece, up to 64 KiB.)
+    short_of_memory_ = error.errno_value() == ENOMEM;
+    if (!short_of_memory_) close();
     return;
   }
   if (queued() == 0) {
@@ -196,7 +198,8 @@ void Connection::flush() {
 void Connection::wake_streams() {
   // Streams are only ever erased by sweep(), which runs in a turn of its own.
   for (const auto& [id, slot] : streams_)
-    if (slot->stream && slot->channel.is_open()) slot->stream->on_writable();
+    if (slot->stream && slot->channel.is_open())
+      slot->channel.guard([&] { slot->stream->on_writable(); });
 }
 
 // Ended verbs are destroyed in a turn of their own, never while one of their functions runs.

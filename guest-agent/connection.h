@@ -30,6 +30,7 @@ class Connection {
  public:
   static constexpr size_t kHighWater = size_t{512} * 1024;
   static constexpr size_t kLowWater = size_t{128} * 1024;
+  static constexpr size_t kSmallPiece = 4096;
   static constexpr size_t kMaxQueue = size_t{8} * 1024 * 1024;
 
   struct Handler {
@@ -71,7 +72,8 @@ class Connection {
   bool greeted_ = false;
   Bytes out_;
   size_t out_begin_ = 0;
-  bool behind_ = false;  // above kHighWater, and not yet below kLowWater again
+  bool short_of_memory_ = false;  // at the last write
+  bool behind_ = false;           // above kHighWater, and not yet below kLowWater again
   bool flushing_ = false;
   std::map<uint32_t, std::unique_ptr<StreamSlot>> streams_;
   loop::Watch watch_;

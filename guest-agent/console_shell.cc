@@ -1,5 +1,7 @@
 #include "console_shell.h"
 
+#include <chrono>
+
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -13,6 +15,8 @@ namespace mvm::guest {
 // By its name, so that the one the image has is found; a login shell, as at a terminal.
 static constexpr const char* kScript =
     "if command -v bash >/dev/null 2>&1; then exec bash -l; else exec sh -l; fi";
+
+static constexpr std::chrono::seconds kTryAgain{1};
 
 ConsoleShell::ConsoleShell(Commands& commands, const char* device)
     : commands_(&commands),
@@ -32,11 +36,16 @@ ConsoleShell::~ConsoleShell() {
 // where it is: the shell reads it.
 void ConsoleShell::await_line() {
   if (!terminal_) return;
-  typed_ = commands_->loop.watch(terminal_.get(), EPOLLIN, [this](uint32_t events) {
-    typed_.reset();
-    // Hung up: there is no console any more.
-    if ((events & EPOLLIN) != 0) start();
-  });
+  try {
+    typed_ = commands_->loop.watch(terminal_.get(), EPOLLIN, [this](uint32_t events) {
+      typed_.reset();
+      // Hung up: there is no console any more.
+      if ((events & EPOLLIN) != 0) start();
+    });
+  } catch (const SystemError&) {
+    // Memory is short. Nobody is waiting for an answer: later.
+    typed_ = commands_->loop.after(kTryAgain, [this] { await_line(); });
+  }
 }
 
 void ConsoleShell::start() {
@@ -55,11 +64,12 @@ void ConsoleShell::start() {
     pid_ = launched.pid;
     tree_->set_root(pid_);
     report_ = std::move(launched.report);
-    commands_->reaper.expect(pid_, [this](sys::ExitStatus) { ended(); });
     report_watch_ =
         commands_->loop.watch(report_.get(), EPOLLIN, [this](uint32_t) { on_report(); });
+    commands_->reaper.expect(pid_, [this](sys::ExitStatus) { ended(); });
   } catch (const Error& error) {
     print("mvm: no shell: " + error.message() + "\n");
+    if (pid_ > 0) tree_->kill();
     ended();
   }
 }

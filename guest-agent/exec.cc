@@ -10,6 +10,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "mvm/base/scope_exit.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
@@ -26,11 +27,15 @@ void Lingering::adopt(sys::Fd pipe) {
   if (pipes_.size() >= kMaxPipes) pipes_.pop_front();
   const int fd = pipe.get();
   const auto entry = pipes_.insert(pipes_.end(), Pipe{std::move(pipe), {}});
+  // One that cannot be watched is closed: better a background job that cannot print than one that
+  // stands still.
+  ScopeExit undo([&] { pipes_.erase(entry); });
   entry->watch = loop_->watch(fd, EPOLLIN, [this, entry](uint32_t) {
     std::array<std::byte, 4096> dropped;
     const ssize_t got = ::read(entry->fd.get(), dropped.data(), dropped.size());
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) pipes_.erase(entry);
   });
+  undo.release();
 }
 
 // ---- start ------------------------------------------------------------------------------------
@@ -128,15 +133,18 @@ Exec::Exec(Channel& channel, Commands& commands, proto::ExecRequest request)
   tree_->set_root(pid_);
   report_ = std::move(launched.report);
 
-  commands.running.push_back(this);
-  commands.reaper.expect(pid_, [this](sys::ExitStatus status) { on_exit(status); });
+  // What fails from here on leaves no object that could end the command.
+  ScopeExit undo([this] { tree_->kill(); });
   report_watch_ = commands.loop.watch(report_.get(), EPOLLIN, [this](uint32_t) { on_report(); });
   for (auto& output : outputs_) resume(output);
   if (request_.timeout.count() > 0)
     deadline_ = commands.loop.after(request_.timeout, [this] {
       timed_out_ = true;
-      terminate();
+      this->channel().guard([&] { terminate(); });
     });
+  commands.running.push_back(this);
+  commands.reaper.expect(pid_, [this](sys::ExitStatus status) { on_exit(status); });
+  undo.release();
 }
 
 Exec::~Exec() {
@@ -163,10 +171,12 @@ void Exec::resume(Output& output) {
   if (!output.fd || output.watch) return;
   if (output_left_ > 0 && channel().room() == 0) return;
   output.watch = commands_->loop.watch(output.fd.get(), EPOLLIN, [this, &output](uint32_t) {
-    // Output means that the command runs: its start is told first, whichever came first to us.
-    if (report_) on_report();
-    if (pump(output)) on_output();
-    settle();
+    channel().guard([&] {
+      // Output means that the command runs: its start is told first, whichever came first to us.
+      if (report_) on_report();
+      if (pump(output)) on_output();
+      settle();
+    });
   });
 }
 
@@ -182,7 +192,7 @@ bool Exec::pump(Output& output) {
   do {
     got = ::read(output.fd.get(), into.data(), into.size());
   } while (got < 0 && errno == EINTR);
-  if (got < 0 && errno == EAGAIN) return false;
+  if (got < 0 && (errno == EAGAIN || errno == ENOMEM)) return false;
   if (got <= 0) {  // a terminal ends with EIO
     output.watch.reset();
     output.fd.reset();
@@ -197,7 +207,12 @@ bool Exec::pump(Output& output) {
 }
 
 void Exec::on_output() {
-  if (quiet_timer_) quiet_timer_ = commands_->loop.after(proto::kOutputGrace, [this] { quiet(); });
+  if (quiet_timer_) wait_for_quiet();
+}
+
+void Exec::wait_for_quiet() {
+  quiet_timer_ =
+      commands_->loop.after(proto::kOutputGrace, [this] { channel().guard([&] { quiet(); }); });
 }
 
 void Exec::on_writable() {
@@ -252,8 +267,8 @@ void Exec::feed_input() {
     if (put < 0 && errno == EINTR) continue;
     if (put < 0 && errno == EAGAIN) {
       if (!input_watch_)
-        input_watch_ =
-            commands_->loop.watch(input_.get(), EPOLLOUT, [this](uint32_t) { feed_input(); });
+        input_watch_ = commands_->loop.watch(
+            input_.get(), EPOLLOUT, [this](uint32_t) { channel().guard([&] { feed_input(); }); });
       return;
     }
     if (put < 0) {  // EPIPE: the command has closed its stdin, which is its right
@@ -309,7 +324,7 @@ void Exec::terminate() {
   const auto kill = [this] {
     killed_ = true;
     tree_->kill();
-    settle();
+    channel().guard([&] { settle(); });
   };
   if (request_.kill_grace.count() == 0) {
     kill();
@@ -331,11 +346,15 @@ void Exec::on_lost() {
 
 void Exec::on_exit(sys::ExitStatus status) {
   status_ = status;
-  if (report_) on_report();
-  settle();
+  channel().guard([&] {
+    if (report_) on_report();
+    settle();
+  });
 }
 
-void Exec::on_reaped() { settle(); }
+void Exec::on_reaped() {
+  channel().guard([&] { settle(); });
+}
 
 void Exec::settle() {
   if (finished_ || !status_) return;
@@ -344,7 +363,7 @@ void Exec::settle() {
   if (!open) {
     finish();
   } else if (!quiet_timer_) {
-    quiet_timer_ = commands_->loop.after(proto::kOutputGrace, [this] { quiet(); });
+    wait_for_quiet();
   }
 }
 

@@ -97,8 +97,9 @@ class Exec final : public Stream {
 
   void terminate();  // TERM now, KILL after the grace
   void on_output();  // output came or ended
-  void settle();     // ends the call if it is over
-  void quiet();      // the grace is over
+  void wait_for_quiet();
+  void settle();  // ends the call if it is over
+  void quiet();   // the grace is over
   void finish();
 
   Commands* commands_;

@@ -101,7 +101,9 @@ class Remove final : public Stream {
   void step() {
     DIR* const directory = levels_.back().directory.get();
     const int fd = sys::check(::dirfd(directory), "emptying a directory");
+    errno = 0;
     const dirent* found = ::readdir(directory);
+    if (found == nullptr && errno != 0) throw SystemError(errno, "emptying a directory");
     if (found == nullptr) return leave();
     const std::string name = found->d_name;
     if (name == "." || name == "..") return;

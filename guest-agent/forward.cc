@@ -73,10 +73,12 @@ void Forward::on_connected() {
 
 void Forward::on_ready(uint32_t events) {
   if (!channel().is_open()) return;
-  if (!connected_) return on_connected();
-  if ((events & EPOLLOUT) != 0) write();
-  // A reset is met by reading; it is not waited for when there is no room to read.
-  if (channel().is_open() && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read();
+  channel().guard([&] {
+    if (!connected_) return on_connected();
+    if ((events & EPOLLOUT) != 0) write();
+    // A reset is met by reading; it is not waited for when there is no room to read.
+    if (channel().is_open() && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0) read();
+  });
 }
 
 // ---- the two directions -----------------------------------------------------------------------

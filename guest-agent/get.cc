@@ -18,9 +18,9 @@ using proto::Entry;
 using proto::EntryType;
 
 // Tells a mount point from a directory: device numbers do not, for overlayfs gives files several.
-static uint64_t mount_of(int fd) {
+static uint64_t mount_of(int fd, const std::string& shown) {
   struct statx status{};
-  if (::statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &status) != 0) return 0;
+  sys::check(::statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &status), "reading " + shown);
   return status.stx_mnt_id;
 }
 
@@ -74,7 +74,7 @@ bool Get::enter(int parent, const std::string& name, Entry& entry, bool follow) 
     return true;
   }
   if (!S_ISDIR(status.st_mode)) return false;
-  const uint64_t mount = mount_of(fd.get());
+  const uint64_t mount = mount_of(fd.get(), shown(entry.path));
   if (entry.path.empty()) mount_ = mount;
   if (mount != mount_) return false;
   if (levels_.size() >= proto::kMaxCopyDepth)
@@ -91,7 +91,7 @@ bool Get::enter(int parent, const std::string& name, Entry& entry, bool follow) 
 bool Get::add(int parent, const std::string& name, const std::string& path, bool follow) {
   struct stat status{};
   if (::fstatat(parent, name.c_str(), &status, follow ? 0 : AT_SYMLINK_NOFOLLOW) != 0) {
-    if (path.empty()) throw SystemError(errno, "reading " + shown(path));
+    if (path.empty() || errno != ENOENT) throw SystemError(errno, "reading " + shown(path));
     return false;  // removed meanwhile
   }
   Entry entry = describe(status, path);
@@ -101,6 +101,9 @@ bool Get::add(int parent, const std::string& name, const std::string& path, bool
     entry.target.resize(proto::kMaxPath + 1);
     const ssize_t length =
         ::readlinkat(parent, name.c_str(), entry.target.data(), entry.target.size());
+    // Removed meanwhile, or replaced by what is no link.
+    if (length < 0 && errno != ENOENT && errno != EINVAL)
+      throw SystemError(errno, "reading " + shown(path));
     if (length <= 0 || static_cast<size_t>(length) > proto::kMaxPath) return false;
     entry.target.resize(static_cast<size_t>(length));
     proto::append_entry(pending_, entry);

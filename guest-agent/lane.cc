@@ -37,17 +37,23 @@ sys::Fd accept_host(int listener, bool& drained) {
   return socket;
 }
 
-Lane::Lane(loop::Loop& loop, LaneListener listener, std::function<void()> on_readable)
-    : loop_(&loop), listener_(std::move(listener)), on_readable_(std::move(on_readable)) {
+Lane::Lane(loop::Loop& loop, LaneListener listener, Channel& channel,
+           std::function<void()> on_readable)
+    : loop_(&loop),
+      channel_(&channel),
+      listener_(std::move(listener)),
+      on_readable_(std::move(on_readable)) {
   sys::set_nonblocking(listener_.socket.get());
-  watch_ = loop.watch(listener_.socket.get(), EPOLLIN, [this](uint32_t) { accept(); });
+  watch_ = loop.watch(listener_.socket.get(), EPOLLIN,
+                      [this](uint32_t) { channel_->guard([&] { accept(); }); });
 }
 
 void Lane::accept() {
   bool drained = false;
   while (!socket_ && !drained) socket_ = accept_host(listener_.socket.get(), drained);
   if (!socket_) return;
-  watch_ = loop_->watch(socket_.get(), EPOLLIN, [this](uint32_t) { on_readable_(); });
+  watch_ = loop_->watch(socket_.get(), EPOLLIN,
+                        [this](uint32_t) { channel_->guard([&] { on_readable_(); }); });
   listener_.socket.reset();
 }
 

@@ -8,6 +8,8 @@
 #include "mvm/loop/loop.h"
 #include "mvm/sys/fd.h"
 
+#include "channel.h"
+
 namespace mvm::guest {
 
 struct LaneListener {
@@ -23,8 +25,9 @@ LaneListener listen_vsock_lane();
 class Lane {
  public:
   // `on_readable` is called whenever the connection that came has something to be read, or has
-  // ended.
-  Lane(loop::Loop& loop, LaneListener listener, std::function<void()> on_readable);
+  // ended. What fails ends `channel`, which outlives this.
+  Lane(loop::Loop& loop, LaneListener listener, Channel& channel,
+       std::function<void()> on_readable);
   uint32_t port() const { return listener_.port; }
   int socket() const { return socket_.get(); }
 
@@ -32,6 +35,7 @@ class Lane {
   void accept();
 
   loop::Loop* loop_;
+  Channel* channel_;
   LaneListener listener_;
   std::function<void()> on_readable_;
   sys::Fd socket_;

@@ -14,6 +14,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "mvm/base/scope_exit.h"
 #include "mvm/base/text.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
@@ -53,8 +54,9 @@ static std::vector<pid_t> cgroup_members(int directory) {
 }
 
 // Commands may make cgroups below theirs; "populated" looks at all of them, and so does the kill.
+// What cannot be read for want of memory or descriptors is taken for populated.
 static bool is_populated(int directory) {
-  return read_at(directory, "cgroup.events", kMaxProcFile).find("populated 1") != std::string::npos;
+  return read_at(directory, "cgroup.events", kMaxProcFile).find("populated 0") == std::string::npos;
 }
 
 static bool write_kill(int directory) {
@@ -96,9 +98,10 @@ static std::optional<Process> read_process(int proc, pid_t pid) {
 
 static std::vector<Process> all_processes(int proc) {
   std::vector<Process> processes;
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(::fcntl(proc, F_DUPFD_CLOEXEC, 0)),
-                                                   &::closedir);
+  sys::Fd copy(::fcntl(proc, F_DUPFD_CLOEXEC, 0));
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(copy.get()), &::closedir);
   if (!stream) return processes;
+  copy.release();
   ::rewinddir(stream.get());
   while (const dirent* entry = ::readdir(stream.get())) {
     const auto pid = parse_u64(entry->d_name);
@@ -151,9 +154,13 @@ void ProcessTree::signal(int number) const {
 void ProcessTree::kill() const {
   if (directory_ && write_kill(directory_.get())) return;
   for (int round = 0; round < kMaxKillRounds; ++round) {
-    const auto left = members();
-    if (left.empty()) return;
-    for (const pid_t pid : left) ::kill(pid, SIGKILL);
+    try {
+      const auto left = members();
+      if (left.empty()) return;
+      for (const pid_t pid : left) ::kill(pid, SIGKILL);
+    } catch (const SystemError&) {
+      continue;  // memory or descriptors are short: the next round may find them
+    }
   }
 }
 
@@ -227,7 +234,9 @@ std::unique_ptr<ProcessTree> ProcessTrees::make() {
     return tree;
   }
   sys::check(::mkdirat(parent_.get(), tree->name_.c_str(), 0755), "making a cgroup");
+  ScopeExit undo([&] { ::unlinkat(parent_.get(), tree->name_.c_str(), AT_REMOVEDIR); });
   tree->directory_ = sys::open_at(parent_.get(), tree->name_, O_RDONLY | O_DIRECTORY);
+  undo.release();
   if (processes_ > 0) tree->limit({.processes = processes_});
   return tree;
 }
@@ -245,14 +254,15 @@ static bool remove_group(int parent, const std::string& name, int depth) {
   if (::unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT) return true;
   constexpr int kMaxDepth = 32;
   if (depth >= kMaxDepth) return false;
-  const int fd = ::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) return false;
-  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(fd), &::closedir);
+  sys::Fd fd(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd) return false;
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(fd.get()), &::closedir);
   if (!stream) return false;
+  fd.release();
   while (const dirent* entry = ::readdir(stream.get())) {
     const std::string child = entry->d_name;
     if (entry->d_type == DT_DIR && child != "." && child != "..")
-      remove_group(fd, child, depth + 1);
+      remove_group(::dirfd(stream.get()), child, depth + 1);
   }
   return ::unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0;
 }

@@ -285,7 +285,7 @@ void Put::open_lane() {
   if (lane_ || !tools_->listen_lane) throw Error(Kind::Invalid, "the copy's data ended early");
   if (tools_->lanes == kMaxLanes)
     throw Error(Kind::Exhausted, "the sandbox takes as many large copies at once as it can");
-  lane_.emplace(*loop_, tools_->listen_lane(), [this] { on_lane(); });
+  lane_.emplace(*loop_, tools_->listen_lane(), channel(), [this] { on_lane(); });
   ++tools_->lanes;
   from_lane_ = std::make_unique_for_overwrite<std::byte[]>(kLaneRead);
   channel().event(proto::LaneOpened{lane_->port()}.encode());
@@ -293,12 +293,8 @@ void Put::open_lane() {
 
 // A bounded piece a turn, as everything here.
 void Put::on_lane() {
-  try {
-    for (int reads = 0; reads < kLaneReads && channel().is_open(); ++reads)
-      if (!read_lane()) return;
-  } catch (const Error& error) {
-    channel().fail(error.kind(), error.message());
-  }
+  for (int reads = 0; reads < kLaneReads && channel().is_open(); ++reads)
+    if (!read_lane()) return;
 }
 
 // The content of a large file goes straight to where it is written from.

@@ -71,7 +71,7 @@ void Server::adopt(std::vector<std::unique_ptr<StreamSlot>> slots) {
     kept.channel.when_ended([this] {
       if (!sweep_) sweep_ = loop_->after(std::chrono::milliseconds(0), [this] { sweep_orphans(); });
     });
-    kept.stream->on_lost();
+    kept.channel.guard([&] { kept.stream->on_lost(); });
   }
 }
 
@@ -160,7 +160,13 @@ void Server::listen(sys::Fd listener) {
 
 void Server::accept() {
   for (bool drained = false; !drained;)
-    if (sys::Fd socket = accept_host(listener_.get(), drained)) serve(std::move(socket));
+    if (sys::Fd socket = accept_host(listener_.get(), drained)) {
+      try {
+        serve(std::move(socket));
+      } catch (const Error&) {
+        drained = true;  // whoever called hears that this one was dropped
+      }
+    }
 }
 
 // ---- verbs ------------------------------------------------------------------------------------

@@ -148,6 +148,8 @@ void TreeReader::add_symlink(int parent, const std::string& name, Entry entry) {
   entry.target.resize(proto::kMaxPath + 1);
   const ssize_t length =
       ::readlinkat(parent, name.c_str(), entry.target.data(), entry.target.size());
+  if (length < 0 && errno != ENOENT && errno != EINVAL)
+    throw SystemError(errno, "reading " + shown(entry.path));
   if (length <= 0 || static_cast<size_t>(length) > proto::kMaxPath)
     return skip(entry.path, " is a link that cannot be read and is left out");
   entry.target.resize(static_cast<size_t>(length));

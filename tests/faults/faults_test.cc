@@ -1,9 +1,7 @@
 // What the daemon does when the system lets it down: each operation is run again and again, and
 // each time another one of its system calls fails, or is the daemon's last.
 //
-// All of them take a while; by default every test takes as many as fit a unit test, spread evenly,
-// and the same ones each time: a run that fails, fails again. MVM_FAULT_SEED=N begins at other
-// offsets, so that N = 1, 2, … sample others; MVM_FAULTS=all takes each one.
+// All of them take a while; by default every test takes a sample (sample.h).
 
 #include <algorithm>
 #include <cerrno>
@@ -12,13 +10,13 @@
 #include <cstdlib>
 #include <functional>
 #include <limits>
-#include <random>
 
 #include <gtest/gtest.h>
 
 #include "mvm/base/text.h"
 #include "mvm/sys/error.h"
 
+#include "sample.h"
 #include "world.h"
 
 namespace mvm::faults {
@@ -151,28 +149,6 @@ static constexpr bool kSlow = true;
 static constexpr bool kSlow = false;
 #endif
 
-// Which calls of an operation a test takes: 1, 2, … or a sample of them.
-class Calls {
- public:
-  static constexpr unsigned kSeed = 1;
-
-  explicit Calls(int step) {
-    const char* all = std::getenv("MVM_FAULTS");
-    step_ = all != nullptr && std::string_view(all) == "all" ? 1 : step;
-    const char* seed = std::getenv("MVM_FAULT_SEED");
-    seed_ = seed != nullptr ? static_cast<unsigned>(std::atoi(seed)) : kSeed;
-    std::printf("MVM_FAULT_SEED=%u, every %d. call\n", seed_, step_);
-    random_.seed(seed_);
-  }
-  int first() { return 1 + static_cast<int>(random_() % static_cast<unsigned>(step_)); }
-  int step() const { return step_; }
-
- private:
-  int step_ = 1;
-  unsigned seed_ = 0;
-  std::mt19937 random_;
-};
-
 static std::string act_and_tell(World& world, const Operation& operation) {
   try {
     operation.act(world);
@@ -182,28 +158,13 @@ static std::string act_and_tell(World& world, const Operation& operation) {
   }
 }
 
-static std::string fault_name(const testing::TestParamInfo<int>& parameter) {
-  switch (parameter.param) {
-    case ENOSPC:
-      return "ENOSPC";
-    case EMFILE:
-      return "EMFILE";
-    case ENOMEM:
-      return "ENOMEM";
-    case EINTR:
-      return "EINTR";
-    default:
-      return "SIGKILL";
-  }
-}
-
 class Faults : public testing::TestWithParam<int> {};
 
 TEST_P(Faults, OfOneCallAreOneErrorAndLeaveNothing) {
   const int error = GetParam();
   World world;
   ASSERT_TRUE(world.start()) << world.last_words();
-  Calls calls(7);
+  Sample calls(7);
   int fired = 0;
   for (const Operation& operation : operations()) {
     operation.before(world);
@@ -236,12 +197,12 @@ TEST_P(Faults, OfOneCallAreOneErrorAndLeaveNothing) {
   EXPECT_GT(fired, 10);
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, Faults, testing::Values(ENOSPC, EMFILE, ENOMEM, EINTR), fault_name);
+INSTANTIATE_TEST_SUITE_P(Every, Faults, testing::Values(ENOSPC, EMFILE, ENOMEM, EINTR), error_name);
 
 TEST(Kill, AtAnyCallOfAnyOperationIsRepairedByTheNextStart) {
   World world;
   ASSERT_TRUE(world.start()) << world.last_words();
-  Calls calls(kSlow ? 7 : 2);
+  Sample calls(kSlow ? 7 : 2);
   int killed = 0;
   int repaired = 0;
   for (const Operation& operation : operations()) {
@@ -280,7 +241,7 @@ TEST_P(StartFaults, LoseNoSandbox) {
   ASSERT_TRUE(world.start()) << world.last_words();
   have_stopped(world);
   const auto running = world.client()->create(spec("runs"));
-  Calls calls(5);
+  Sample calls(5);
   int fired = 0;
   // Each start has a call more than the last: it looks at one more file of the daemon's log.
   world.kill_daemon();
@@ -323,7 +284,7 @@ TEST_P(StartFaults, LoseNoSandbox) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, StartFaults, testing::Values(ENOSPC, EMFILE, ENOMEM, EINTR, kKill),
-                         fault_name);
+                         error_name);
 
 static uint64_t resident_kib(pid_t pid) {
   const std::string status = sys::read_text_file("/proc/" + std::to_string(pid) + "/status", 65536);

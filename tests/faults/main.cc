@@ -21,6 +21,7 @@ static daemon::Daemon* running = nullptr;
 static int run_daemon(const char* runtime, const char* data) {
   try {
     watch_calls(map_plan(kPlanFd));
+    watch_database();
     daemon::Daemon daemon({.paths = {runtime, data},
                            .agent = as_bytes("no agent"),
                            .sandbox_executable = sys::own_executable(),

@@ -15,13 +15,14 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <sqlite3.h>
 
 namespace mvm::faults {
 
@@ -33,9 +34,7 @@ Plan& map_plan(int fd) {
   return *static_cast<Plan*>(memory);
 }
 
-// True when this call is to fail, with errno set; `possible` are the errors that its manual page
-// names. For a plan of another error the call does not count.
-static bool fails(std::initializer_list<int> possible) {
+bool fails(std::initializer_list<int> possible) {
   if (plan == nullptr || plan->countdown.load(std::memory_order_relaxed) <= 0) return false;
   if (plan->victim.load() != ::getpid()) return false;
   const int error = plan->error.load();
@@ -49,12 +48,14 @@ static bool fails(std::initializer_list<int> possible) {
   return true;
 }
 
+extern "C" ssize_t __real_readlink(const char* path, char* target, size_t size);
+
 // SQLite takes an interrupted fsync() for a broken disk: its transaction fails, and its caller
 // hears of it. That is as good as can be had of it, and no fault of the daemon's.
 static bool sync_fails(int fd) {
   std::array<char, 256> path{};
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
-  const ssize_t length = ::readlink(link.c_str(), path.data(), path.size());
+  const ssize_t length = __real_readlink(link.c_str(), path.data(), path.size());
   const std::string_view name(path.data(), length > 0 ? static_cast<size_t>(length) : 0);
   return name.find(".db") != name.npos ? fails({ENOSPC}) : fails({ENOSPC, EINTR});
 }
@@ -119,15 +120,37 @@ long __wrap_syscall(long number, ...) {
                         arguments[4], arguments[5]);
 }
 
+MVM_SEAM(int, fstat, (int fd, struct stat* status), (fd, status), -1, ENOMEM)
+MVM_SEAM(int, stat, (const char* path, struct stat* status), (path, status), -1, ENOMEM)
+MVM_SEAM(int, lstat, (const char* path, struct stat* status), (path, status), -1, ENOMEM)
+MVM_SEAM(int, fstatat, (int at, const char* path, struct stat* status, int flags),
+         (at, path, status, flags), -1, ENOMEM)
+MVM_SEAM(int, access, (const char* path, int mode), (path, mode), -1, ENOMEM)
+MVM_SEAM(int, faccessat, (int at, const char* path, int mode, int flags), (at, path, mode, flags),
+         -1, ENOMEM)
+MVM_SEAM(ssize_t, readlink, (const char* path, char* target, size_t size), (path, target, size), -1,
+         ENOMEM)
+MVM_SEAM(ssize_t, readlinkat, (int at, const char* path, char* target, size_t size),
+         (at, path, target, size), -1, ENOMEM)
+MVM_SEAM(dirent*, readdir, (DIR * stream), (stream), nullptr, ENOMEM)
 MVM_SEAM(ssize_t, read, (int fd, void* data, size_t size), (fd, data, size), -1, EINTR, ENOMEM)
 ssize_t __real_write(int fd, const void* data, size_t size);
 ssize_t __wrap_write(int fd, const void* data, size_t size) {
   // An eventfd or a socket knows no full disk.
   struct stat status{};
-  const bool file = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+  const bool file = __real_fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
   if (file ? fails({EINTR, ENOSPC}) : fails({EINTR})) return -1;
   return __real_write(fd, data, size);
 }
+MVM_SEAM(ssize_t, recv, (int fd, void* data, size_t size, int flags), (fd, data, size, flags), -1,
+         EINTR, ENOMEM)
+MVM_SEAM(ssize_t, writev, (int fd, const iovec* pieces, int count), (fd, pieces, count), -1, EINTR,
+         ENOMEM)
+MVM_SEAM(ssize_t, readv, (int fd, const iovec* pieces, int count), (fd, pieces, count), -1, EINTR,
+         ENOMEM)
+MVM_SEAM(ssize_t, splice,
+         (int in, off64_t* in_at, int out, off64_t* out_at, size_t size, unsigned flags),
+         (in, in_at, out, out_at, size, flags), -1, EINTR, ENOMEM)
 MVM_SEAM(ssize_t, pread, (int fd, void* data, size_t size, off_t at), (fd, data, size, at), -1,
          EINTR, ENOMEM)
 MVM_SEAM(ssize_t, pwrite, (int fd, const void* data, size_t size, off_t at), (fd, data, size, at),
@@ -146,12 +169,26 @@ MVM_SEAM(int, accept4, (int fd, sockaddr* address, socklen_t* size, int flags),
          (fd, address, size, flags), -1, EMFILE, ENOMEM, EINTR)
 MVM_SEAM(int, bind, (int fd, const sockaddr* address, socklen_t size), (fd, address, size), -1,
          ENOMEM, ENOSPC)
-MVM_SEAM(int, connect, (int fd, const sockaddr* address, socklen_t size), (fd, address, size), -1,
-         EINTR, ENOMEM)
+int __real_connect(int fd, const sockaddr* address, socklen_t size);
+int __wrap_connect(int fd, const sockaddr* address, socklen_t size) {
+  // What does not wait is not interrupted.
+  const bool waits = (__real_fcntl(fd, F_GETFL, nullptr) & O_NONBLOCK) == 0;
+  if (waits ? fails({EINTR, ENOMEM}) : fails({ENOMEM})) return -1;
+  return __real_connect(fd, address, size);
+}
+MVM_SEAM(int, setsockopt, (int fd, int level, int name, const void* value, socklen_t size),
+         (fd, level, name, value, size), -1, ENOMEM)
+MVM_SEAM(int, dup3, (int fd, int as, int flags), (fd, as, flags), -1, EMFILE, EINTR)
+MVM_SEAM(int, signalfd, (int fd, const sigset_t* set, int flags), (fd, set, flags), -1, EMFILE,
+         ENOMEM)
 MVM_SEAM(int, eventfd, (unsigned count, int flags), (count, flags), -1, EMFILE, ENOMEM)
 MVM_SEAM(int, epoll_create1, (int flags), (flags), -1, EMFILE, ENOMEM)
-MVM_SEAM(int, epoll_ctl, (int epoll, int operation, int fd, epoll_event* event),
-         (epoll, operation, fd, event), -1, ENOMEM, ENOSPC)
+int __real_epoll_ctl(int epoll, int operation, int fd, epoll_event* event);
+int __wrap_epoll_ctl(int epoll, int operation, int fd, epoll_event* event) {
+  // To change or to remove what is there takes no memory.
+  if (operation == EPOLL_CTL_ADD ? fails({ENOMEM, ENOSPC}) : fails({})) return -1;
+  return __real_epoll_ctl(epoll, operation, fd, event);
+}
 MVM_SEAM(int, epoll_wait, (int epoll, epoll_event* events, int most, int timeout),
          (epoll, events, most, timeout), -1, EINTR)
 MVM_SEAM(int, poll, (pollfd * entries, nfds_t count, int timeout), (entries, count, timeout), -1,
@@ -175,6 +212,22 @@ MVM_SEAM(int, fallocate, (int fd, int mode, off_t at, off_t size), (fd, mode, at
          ENOSPC)
 MVM_SEAM(int, ftruncate, (int fd, off_t size), (fd, size), -1, EINTR)
 MVM_SEAM(int, mkdir, (const char* path, mode_t mode), (path, mode), -1, ENOSPC, ENOMEM)
+MVM_SEAM(int, mkdirat, (int at, const char* path, mode_t mode), (at, path, mode), -1, ENOSPC,
+         ENOMEM)
+MVM_SEAM(int, renameat, (int from_at, const char* from, int to_at, const char* to),
+         (from_at, from, to_at, to), -1, ENOSPC, ENOMEM)
+MVM_SEAM(int, symlinkat, (const char* to, int at, const char* path), (to, at, path), -1, ENOSPC,
+         ENOMEM)
+MVM_SEAM(int, linkat, (int from_at, const char* from, int to_at, const char* to, int flags),
+         (from_at, from, to_at, to, flags), -1, ENOSPC, ENOMEM)
+MVM_SEAM(int, utimensat, (int at, const char* path, const timespec* times, int flags),
+         (at, path, times, flags), -1, ENOMEM)
+MVM_SEAM(int, fchownat, (int at, const char* path, uid_t user, gid_t group, int flags),
+         (at, path, user, group, flags), -1, ENOMEM, ENOSPC)
+MVM_SEAM(int, sync_file_range, (int fd, off64_t at, off64_t size, unsigned flags),
+         (fd, at, size, flags), -1, ENOSPC, ENOMEM)
+MVM_SEAM(int, statvfs, (const char* path, struct statvfs* status), (path, status), -1, EINTR,
+         ENOMEM)
 MVM_SEAM(int, symlink, (const char* to, const char* path), (to, path), -1, ENOSPC, ENOMEM)
 MVM_SEAM(int, rename, (const char* from, const char* to), (from, to), -1, ENOSPC, ENOMEM)
 MVM_SEAM(int, unlink, (const char* path), (path), -1)
@@ -186,8 +239,12 @@ MVM_SEAM(ssize_t, copy_file_range,
          (in, in_at, out, out_at, size, flags), -1, ENOSPC, ENOMEM)
 MVM_SEAM(void*, mmap, (void* at, size_t size, int protection, int flags, int fd, off_t offset),
          (at, size, protection, flags, fd, offset), MAP_FAILED, ENOMEM)
-MVM_SEAM(ssize_t, getrandom, (void* data, size_t size, unsigned flags), (data, size, flags), -1,
-         EINTR)
+ssize_t __real_getrandom(void* data, size_t size, unsigned flags);
+ssize_t __wrap_getrandom(void* data, size_t size, unsigned flags) {
+  // Up to 256 bytes come whole (getrandom(2)).
+  if (size > 256 && fails({EINTR})) return -1;
+  return __real_getrandom(data, size, flags);
+}
 MVM_SEAM(DIR*, fdopendir, (int fd), (fd), nullptr, ENOMEM)
 MVM_SEAM(int, inotify_add_watch, (int fd, const char* path, uint32_t what), (fd, path, what), -1,
          ENOSPC, ENOMEM)
@@ -198,38 +255,7 @@ MVM_SEAM(int, memfd_create, (const char* name, unsigned flags), (name, flags), -
 
 namespace mvm::faults {
 
-// SQLite's own seam (sqlite3_vfs::xSetSystemCall), for what its library calls.
-static int sqlite_open(const char* path, int flags, int mode) {
-  if (fails({EMFILE, ENOMEM, EINTR, ENOSPC})) return -1;
-  return __real_open(path, flags, static_cast<mode_t>(mode));
-}
-static ssize_t sqlite_write(int fd, const void* data, size_t size) {
-  if (fails({ENOSPC, EINTR})) return -1;
-  return __real_write(fd, data, size);
-}
-static ssize_t sqlite_pwrite(int fd, const void* data, size_t size, off_t at) {
-  if (fails({ENOSPC, EINTR})) return -1;
-  return __real_pwrite(fd, data, size, at);
-}
-static int sqlite_ftruncate(int fd, off_t size) {
-  if (fails({EINTR, ENOSPC})) return -1;
-  return __real_ftruncate(fd, size);
-}
-
-template <typename Function>
-static void replace(sqlite3_vfs* vfs, const char* name, Function function) {
-  // As the interface has it: a pointer to any function.
-  vfs->xSetSystemCall(vfs, name, reinterpret_cast<sqlite3_syscall_ptr>(function));
-}
-
 void watch_calls(Plan& shared) {
-  sqlite3_initialize();
-  sqlite3_vfs* vfs = sqlite3_vfs_find(nullptr);
-  replace(vfs, "open", &sqlite_open);
-  replace(vfs, "write", &sqlite_write);
-  replace(vfs, "pwrite", &sqlite_pwrite);
-  replace(vfs, "pwrite64", &sqlite_pwrite);
-  replace(vfs, "ftruncate", &sqlite_ftruncate);
   pid_t nobody = 0;
   shared.victim.compare_exchange_strong(nobody, ::getpid());
   plan = &shared;

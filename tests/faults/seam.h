@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <initializer_list>
 
 #include <sys/types.h>
 
@@ -22,7 +23,12 @@ inline constexpr int kKill = -1;
 
 // The shared plan, in a memory file that is inherited as `fd`.
 Plan& map_plan(int fd);
+// True when the call that asks is to fail, with errno set; `possible` are the errors that its
+// manual page names. For a plan of another error the call does not count.
+bool fails(std::initializer_list<int> possible);
 // From now on the calls of this process are looked at, and count if the plan has no victim yet.
 void watch_calls(Plan& plan);
+// Those of SQLite too.
+void watch_database();
 
 }
