@@ -29,19 +29,10 @@ static constexpr std::string_view kHowToGetOne =
     "build one with scripts/build-guest-kernel, or fetch Debian's with "
     "scripts/get-distribution-kernel; both print a directory: give it to --kernel or MVM_KERNEL";
 
-// A file of the bundle: relative, without "..", so inside.
 static std::string inside(const std::string& directory, const std::string& path) {
-  bool plain = !path.empty() && path.front() != '/' && path.find('\0') == std::string::npos;
-  for (const std::string_view part : split(path, '/'))
-    plain = plain && !part.empty() && part != "." && part != "..";
-  if (!plain)
-    throw Error(Kind::Invalid,
-                "\"" + printable(path) + "\" is no plain relative path inside the bundle");
   const std::string full = directory + "/" + path;
-  const auto fd = sys::open_if_exists(full, O_RDONLY | O_NONBLOCK);
-  if (!fd || !sys::is_regular_file(fd->get()))
-    throw Error(Kind::NotFound, "there is no file " + full);
-  if (sys::file_size(fd->get()) == 0) refuse_damaged_kernel(full + " is empty");
+  const sys::Fd fd = open_bundle_file(directory, path);
+  if (sys::file_size(fd.get()) == 0) refuse_damaged_kernel(full + " is empty");
   return full;
 }
 

@@ -3,9 +3,11 @@
 #include <set>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "mvm/base/error.h"
+#include "mvm/base/text.h"
 #include "mvm/crypto/hash.h"
 #include "mvm/json/json.h"
 #include "mvm/sys/error.h"
@@ -21,6 +23,23 @@ static constexpr std::string_view kNote = "/.files.json";
 
 void refuse_damaged_kernel(const std::string& why) {
   throw Error(Kind::Invalid, why + "; get the kernel again: mvm kernel import DIR");
+}
+
+sys::Fd open_bundle_file(const std::string& directory, const std::string& below) {
+  bool plain = !below.empty() && below.front() != '/' && printable(below) == below;
+  for (const std::string_view part : split(below, '/'))
+    plain = plain && !part.empty() && part != "." && part != "..";
+  if (!plain)
+    throw Error(Kind::Invalid,
+                "\"" + printable(below) + "\" is no plain relative path inside the bundle");
+  const std::string full = directory + "/" + below;
+  // Looked at before it is opened: to open a device can do things.
+  struct stat status{};
+  if (::stat(full.c_str(), &status) == 0 && S_ISREG(status.st_mode))
+    if (auto fd = sys::open_if_exists(full, O_RDONLY | O_NONBLOCK);
+        fd && sys::is_regular_file(fd->get()))
+      return std::move(*fd);
+  throw Error(Kind::NotFound, "there is no file " + full);
 }
 
 static void sync(int fd, const std::string& path) {
@@ -62,9 +81,8 @@ static void for_each_noted(const std::string& directory, Check check) {
     if (size == known.end() || !size->is_number_unsigned() || digest == known.end() ||
         !digest->is_string())
       refuse_damaged_kernel(where + " is damaged");
-    const auto fd = sys::open_if_exists(path, O_RDONLY | O_NONBLOCK);
-    if (!fd) refuse_damaged_kernel("there is no file " + path);
-    check(path, fd->get(), size->template get<uint64_t>(),
+    const sys::Fd fd = open_bundle_file(directory, below);
+    check(path, fd.get(), size->template get<uint64_t>(),
           digest->template get_ref<const std::string&>());
   }
 }

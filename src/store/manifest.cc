@@ -1,6 +1,8 @@
 // manifest.json, written by us and read back with suspicion: the directory is the user's, and a
 // newer mvm may have written it.
 
+#include <limits>
+
 #include "mvm/base/error.h"
 #include "mvm/json/json.h"
 #include "mvm/store/images.h"
@@ -18,14 +20,24 @@ static Json health_json(const proto::HealthCheck& health) {
           {"retries", health.retries}};
 }
 
+// Any other number would be converted, silently or in no defined way.
+template <typename Number>
+static void number_at(const Json& object, const char* key, Number& into, std::string_view where) {
+  const Json& value = object.at(key);
+  if (!value.is_number_unsigned() ||
+      value.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<Number>::max()))
+    throw Error(Kind::Invalid, std::string(where) + ": " + key + " is no number that it can be");
+  into = static_cast<Number>(value.get<uint64_t>());
+}
+
 static proto::HealthCheck health_from(const Json& json, std::string_view where) {
   proto::HealthCheck health;
   json.at("command").get_to(health.command);
-  json.at("interval_ms").get_to(health.interval_ms);
-  json.at("timeout_ms").get_to(health.timeout_ms);
-  json.at("start_period_ms").get_to(health.start_period_ms);
-  json.at("start_interval_ms").get_to(health.start_interval_ms);
-  json.at("retries").get_to(health.retries);
+  number_at(json, "interval_ms", health.interval_ms, where);
+  number_at(json, "timeout_ms", health.timeout_ms, where);
+  number_at(json, "start_period_ms", health.start_period_ms, where);
+  number_at(json, "start_interval_ms", health.start_interval_ms, where);
+  number_at(json, "retries", health.retries, where);
   if (const auto why = health.complaint())
     throw Error(Kind::Invalid, std::string(where) + ": config.health: " + *why);
   return health;
@@ -68,7 +80,8 @@ Manifest manifest_from_json(std::string_view text, std::string_view where) {
   if (!parsed) throw Error(Kind::Invalid, std::string(where) + " is no JSON object");
   try {
     const Json& json = *parsed;
-    const int version = json.at("version").get<int>();
+    int version = 0;
+    number_at(json, "version", version, where);
     if (version < 1) throw Error(Kind::Invalid, std::string(where) + ": it has no such version");
     if (version > kManifestVersion)
       throw Error(Kind::Unsupported, std::string(where) + ": written by a newer mvm (version " +
@@ -89,9 +102,9 @@ Manifest manifest_from_json(std::string_view text, std::string_view where) {
     later(source, "key", manifest.source_key);
     later(source, "layers", manifest.layers);
     json.at("root").at("digest").get_to(manifest.digest);
-    json.at("root").at("size").get_to(manifest.size);
-    json.at("files").get_to(manifest.files);
-    json.at("content_bytes").get_to(manifest.content_bytes);
+    number_at(json.at("root"), "size", manifest.size, where);
+    number_at(json, "files", manifest.files, where);
+    number_at(json, "content_bytes", manifest.content_bytes, where);
     const Json& config = json.at("config");
     config.at("entrypoint").get_to(manifest.config.entrypoint);
     config.at("cmd").get_to(manifest.config.cmd);

@@ -53,5 +53,18 @@ TEST_F(ImagePlants, InABundleThatIsImported) {
   EXPECT_EQ(install_kernel(paths_, source_, false).name, "plain");
 }
 
+// Who hands somebody a bundle writes the note of its files as well. To open a device can do things.
+TEST_F(ImagePlants, TheNoteOfABundlesFilesNamesFilesOfTheBundle) {
+  sys::write_file_atomic(scratch_.path() + "/beside", as_bytes("beside"));
+  sys::check(::symlink("/dev/null", (source_ + "/device").c_str()), "making a link");
+  for (const char* named : {"../beside", "/dev/null", "device", "."}) {
+    sys::write_file_atomic(source_ + "/.files.json", as_bytes(std::string(R"({")") + named +
+                                                              R"(": {"size": 6, "sha256": ""}})"));
+    const Error error = error_of([&] { load_bundle(source_); });
+    EXPECT_TRUE(error.kind() == Kind::Invalid || error.kind() == Kind::NotFound) << named;
+    EXPECT_EQ(error.message().find("bytes, not"), std::string::npos) << "it was looked at";
+  }
+}
+
 }
 }
