@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 
 #include "mvm/base/error.h"
+#include "mvm/sys/error.h"
 #include "mvm/sys/io.h"
 #include "mvm/sys/socket.h"
 
@@ -114,10 +115,12 @@ void ConsoleClient::watch() {
     if ((ready & EPOLLIN) != 0) return read();
     if ((ready & (EPOLLHUP | EPOLLERR)) != 0) hang_up();
   };
-  if (watch_)
-    watch_.set_events(events);
-  else
+  if (watch_) return watch_.set_events(events);
+  try {
     watch_ = loop_->watch(socket_.get(), events, on_events);
+  } catch (const SystemError&) {
+    hang_up();  // the host is short of memory: nobody sits here then
+  }
 }
 
 }

@@ -1,6 +1,7 @@
 #include "console_log.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <string_view>
 
 #include <fcntl.h>
@@ -45,19 +46,21 @@ void ConsoleLog::flush() noexcept {
 void ConsoleLog::flush_locked() noexcept {
   if (pending_.empty()) return;
   try {
-    sys::pwrite_all(file_.get(), as_bytes(pending_), end_);
-    end_ += pending_.size();
+    if (end_ - released_ < kMost) {
+      sys::pwrite_all(file_.get(), as_bytes(pending_), end_);
+      end_ += pending_.size();
+    }
   } catch (const Error&) {
     // A full disk costs the operator console output, never the guest its run.
   }
   pending_.clear();
-  if (end_ - released_ < kKeep + kStep) return;
+  if (end_ - released_ < kKeep + kStep || cannot_release_) return;
   const uint64_t keep_from = (end_ - kKeep) / kStep * kStep;
-  // Where holes cannot be punched the file just grows; that is for a host to know, not for the
-  // guest to feel.
-  ::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-              static_cast<off_t>(released_), static_cast<off_t>(keep_from - released_));
-  released_ = keep_from;
+  if (::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                  static_cast<off_t>(released_), static_cast<off_t>(keep_from - released_)) == 0)
+    released_ = keep_from;
+  else
+    cannot_release_ = errno == EOPNOTSUPP || errno == ENOSYS;
 }
 
 std::string ConsoleLog::panic_message() const {

@@ -15,6 +15,8 @@ class ConsoleLog {
   // What stays on disk is between kKeep and kKeep + kStep bytes.
   static constexpr uint64_t kKeep = 4 << 20;
   static constexpr uint64_t kStep = 1 << 20;
+  // And no more than this where the file system cannot give space back: what follows is lost.
+  static constexpr uint64_t kMost = 64 << 20;
 
   // Appends to `file`, a regular file.
   explicit ConsoleLog(sys::Fd file);
@@ -35,8 +37,9 @@ class ConsoleLog {
   sys::Fd file_;
   uint64_t end_ = 0;
   uint64_t released_ = 0;  // bytes given back at the front
-  std::string pending_;    // a partial line
-  std::string line_;       // the current line, bounded, to look for a panic
+  bool cannot_release_ = false;
+  std::string pending_;  // a partial line
+  std::string line_;     // the current line, bounded, to look for a panic
   std::string panic_;
 };
 

@@ -13,6 +13,7 @@
 #include <sys/uio.h>
 
 #include "mvm/base/error.h"
+#include "mvm/sys/error.h"
 #include "mvm/sys/io.h"
 
 namespace mvm::monitor {
@@ -103,8 +104,12 @@ void HostStreams::update_watch(Token token, Stream& stream) {
   if (stream.watch) {
     stream.watch.set_events(wanted);
   } else {
-    stream.watch = loop_->watch(stream.socket.get(), wanted,
-                                [this, token](uint32_t events) { on_ready(token, events); });
+    try {
+      stream.watch = loop_->watch(stream.socket.get(), wanted,
+                                  [this, token](uint32_t events) { on_ready(token, events); });
+    } catch (const SystemError&) {
+      stream.broken = any_broken_ = true;  // the host is short of memory: this stream ends, no more
+    }
   }
 }
 

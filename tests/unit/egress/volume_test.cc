@@ -10,7 +10,7 @@ namespace {
 // Measured: 1. A proxy that keeps what it passes on would have 1024.
 constexpr size_t kMostMebibytes = 4;
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define NEEDS_ITS_OWN_MEMORY() GTEST_SKIP() << "what was freed is kept, to find late uses"
 #else
 #define NEEDS_ITS_OWN_MEMORY() static_cast<void>(0)

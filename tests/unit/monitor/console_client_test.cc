@@ -34,6 +34,15 @@ class ConsoleClients : public testing::Test {
   void turns() {
     for (int turn = 0; turn < 8; ++turn) loop_.run_once(std::chrono::milliseconds(0));
   }
+  // The loop, once it has done what there was to do, sleeps: its next turn ends by a timer.
+  bool rests() {
+    turns();
+    bool slept = false;
+    const loop::Watch alarm =
+        loop_.after(std::chrono::milliseconds(20), [&slept] { slept = true; });
+    loop_.run_once(std::chrono::milliseconds(-1));
+    return slept;
+  }
   static std::string read(const sys::Fd& fd) {
     std::string text;
     std::array<char, 65536> buffer{};
@@ -118,6 +127,26 @@ TEST_F(ConsoleClients, WhoDoesNotReadLosesOutputAndIsTold) {
   client_.write(as_bytes("and on"));
   turns();
   EXPECT_EQ(read(seat), "and on");
+}
+
+// Keys that no driver takes, output that nobody reads, and then nobody there: nothing spins.
+TEST_F(ConsoleClients, RestWhenNothingCanMove) {
+  sys::Fd seat = sit();
+  EXPECT_TRUE(rests()) << "nobody types";
+  const std::string keys(3 * virtio::Console::kInputCapacity, 'k');
+  ASSERT_GT(::send(seat.get(), keys.data(), keys.size(), MSG_DONTWAIT), 0);
+  EXPECT_TRUE(rests()) << "a guest that does not read";
+  const std::string block(64 << 10, 'x');
+  for (int i = 0; i < 20; ++i) {
+    client_.write(as_bytes(block));
+    turns();
+  }
+  EXPECT_TRUE(rests()) << "neither reads";
+  ASSERT_EQ(::shutdown(seat.get(), SHUT_WR), 0);
+  EXPECT_TRUE(rests()) << "and the client has half closed";
+  seat.reset();
+  EXPECT_TRUE(rests()) << "and is gone";
+  EXPECT_FALSE(client_.connected());
 }
 
 TEST_F(ConsoleClients, SetTheSize) {

@@ -1,5 +1,7 @@
 #include "../../../src/monitor/console_log.h"
 
+#include <cerrno>
+
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -8,6 +10,8 @@
 #include "mvm/sys/file.h"
 
 namespace mvm::monitor {
+
+static bool no_holes = false;  // what the file system says to fallocate(2)
 
 static sys::Fd log_file(const sys::TempDir& dir) {
   return sys::open_file(dir.path() + "/log", O_RDWR | O_CREAT);
@@ -36,6 +40,16 @@ TEST(ConsoleLog, KeepsTheTailAndBoundsTheDiskSpace) {
   EXPECT_TRUE(sys::read_text_file(dir.path() + "/log", 32 << 20).ends_with("x\nthe end\n"));
 }
 
+TEST(ConsoleLog, IsBoundedWhereSpaceCannotBeGivenBack) {
+  const sys::TempDir dir;
+  ConsoleLog log(log_file(dir));
+  const std::string block = std::string((1 << 20) - 1, 'x') + "\n";
+  no_holes = true;
+  for (uint64_t i = 0; i < 2 * ConsoleLog::kMost / block.size(); ++i) log.write(as_bytes(block));
+  no_holes = false;
+  EXPECT_LE(sys::file_size(log_file(dir).get()), ConsoleLog::kMost + (1 << 20));
+}
+
 TEST(ConsoleLog, FindsThePanicLineInAnyChunking) {
   const sys::TempDir dir;
   ConsoleLog log(log_file(dir));
@@ -46,4 +60,15 @@ TEST(ConsoleLog, FindsThePanicLineInAnyChunking) {
   EXPECT_EQ(log.panic_message(), "Kernel panic - not syncing: Attempted to kill init!");
 }
 
+}
+
+extern "C" {
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
+int __real_fallocate(int fd, int mode, off_t at, off_t size);
+int __wrap_fallocate(int fd, int mode, off_t at, off_t size) {
+  if (!mvm::monitor::no_holes) return __real_fallocate(fd, mode, at, size);
+  errno = EOPNOTSUPP;
+  return -1;
+}
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 }

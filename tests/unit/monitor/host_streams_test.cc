@@ -82,6 +82,14 @@ class HostStreamsTest : public testing::Test {
       take_packets();
     }
   }
+  // The loop, once it has done what there was to do, sleeps: its next turn ends by a timer.
+  bool rests() {
+    for (int turn = 0; turn < 100; ++turn) loop.run_once(std::chrono::milliseconds(0));
+    bool slept = false;
+    const loop::Watch alarm = loop.after(std::chrono::milliseconds(20), [&slept] { slept = true; });
+    loop.run_once(std::chrono::milliseconds(-1));
+    return slept;
+  }
   void write(const Peer& peer, std::string_view& data) const {
     const auto sent = sys::send_some(peer.socket.get(), as_bytes(data));
     data.remove_prefix(sent.value_or(0));
@@ -227,6 +235,40 @@ TEST_F(HostStreamsTest, AReaderThatStopsHoldsUpNobodyElse) {
     return got.size() == sent;
   });
   EXPECT_EQ(std::count(got.begin(), got.end(), 's'), static_cast<std::ptrdiff_t>(sent));
+}
+
+// epoll tells of a hang-up, and of what is ready and not wanted, as often as it is asked.
+TEST_F(HostStreamsTest, RestWhenNothingCanMove) {
+  Peer& peer = connect(kPort);
+  const std::string data = pattern(1 << 20);
+  std::string_view left = data;
+  // The host program sends, and the guest has no buffers and gives no credit.
+  for (int i = 0; i < 50; ++i) {
+    write(peer, left);
+    loop.run_once(std::chrono::milliseconds(0));
+  }
+  EXPECT_TRUE(rests()) << "a guest that does not read";
+  // The guest sends, and the host program does not read.
+  for (int i = 0; i < 6; ++i) {
+    guest.send_data(kPort, peer.host_port, std::string(16 << 10, 'x'));
+    streams.handle_events();
+  }
+  EXPECT_TRUE(rests()) << "neither reads";
+  ASSERT_EQ(::shutdown(peer.socket.get(), SHUT_WR), 0);
+  EXPECT_TRUE(rests()) << "and the host program has half closed";
+  ASSERT_EQ(::shutdown(peer.socket.get(), SHUT_RDWR), 0);
+  EXPECT_TRUE(rests()) << "and then closed";
+  peer.socket.reset();
+  EXPECT_TRUE(rests()) << "and is gone";
+}
+
+TEST_F(HostStreamsTest, RestWhenTheHostProgramIsGoneAndTheGuestDoesNotAnswer) {
+  for (uint32_t i = 0; i < 3; ++i) connect(kPort + i);
+  std::string_view data = "unread";
+  write(peers[0], data);
+  ASSERT_EQ(::shutdown(peers[1].socket.get(), SHUT_WR), 0);
+  for (Peer& peer : peers) peer.socket.reset();
+  EXPECT_TRUE(rests());
 }
 
 TEST_F(HostStreamsTest, ServesAThousandStreamsAtOnce) {

@@ -3,7 +3,10 @@
 
 #include "../../../src/monitor/nic.h"
 
+#include <atomic>
+#include <chrono>
 #include <optional>
+#include <thread>
 
 #include <poll.h>
 
@@ -13,6 +16,7 @@
 #include "mvm/memory/guest_memory.h"
 #include "mvm/net/guest_network.h"
 #include "mvm/sys/io.h"
+#include "mvm/sys/socket.h"
 
 #include "support/driver_queue.h"
 
@@ -32,6 +36,14 @@ constexpr int kPatience = 20'000;  // milliseconds until an interrupt that must 
 constexpr unsigned kGuestChecksum = 1;
 constexpr unsigned kMergeable = 15;
 constexpr unsigned kVersion1 = 32;
+
+std::atomic<int> waits = 0;
+// One that spins comes to thousands.
+int waits_in_20_ms() {
+  const int before = waits;
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  return waits - before;
+}
 
 uint16_t checksum(ByteView data) {
   uint32_t sum = 0;
@@ -235,6 +247,21 @@ TEST_F(NicTest, StartsAgainAfterAReset) {
   }
 }
 
+// Frames wait that the guest has no buffers for: poll(2) would tell of them as often as it is
+// asked.
+TEST_F(NicTest, RestsWhileTheGuestHasNoBuffers) {
+  activate({kMergeable});
+  for (int i = 0; i < 3; ++i) {
+    ping_gateway();
+    pollfd entry{slot->irq_fd(), POLLIN, 0};
+    while (!tx->take_used()) ASSERT_EQ(::poll(&entry, 1, kPatience), 1);
+    sys::drain_event(slot->irq_fd());
+  }
+  EXPECT_LT(waits_in_20_ms(), 20);
+  offer_buffers(8);
+  EXPECT_TRUE(receive());
+}
+
 TEST_F(NicTest, DropsFramesOfAnotherCard) {
   activate({kMergeable});
   offer_buffers(8);
@@ -256,5 +283,35 @@ TEST_F(NicTest, DropsFramesOfAnotherCard) {
   EXPECT_EQ(refused(), 1U);
 }
 
+// A link that has hung up, or is none, is told of as often.
+TEST(Nic, RestsWithoutALink) {
+  const memory::GuestMemory memory = memory::GuestMemory::create(1 << 20);
+  auto [link, other] = sys::socket_pair(sys::SocketType::SeqPacket);
+  sys::set_nonblocking(link.get());
+  other.reset();
+  const net::GuestAddresses addresses;
+  std::optional<Nic> nic(
+      std::in_place, std::move(link),
+      proto::MonitorNic{addresses.guest_mac, addresses.guest4, addresses.guest6, 1500});
+  DeviceSlot slot(memory, nic->device(), memory::GuestAddress{0}, 5);
+  nic->attach(slot);
+  const int before = waits;
+  nic->start({[] {}, [](const std::string& why) { FAIL() << why; }});
+  while (waits == before) std::this_thread::yield();
+  EXPECT_LT(waits_in_20_ms(), 20);
+  nic.reset();  // the thread first: it uses the slot
 }
+
+}
+}
+
+// The linker sends the card's thread here.
+extern "C" {
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
+int __real_ppoll(pollfd* entries, nfds_t count, const timespec* time, const sigset_t* mask);
+int __wrap_ppoll(pollfd* entries, nfds_t count, const timespec* time, const sigset_t* mask) {
+  ++mvm::monitor::waits;
+  return __real_ppoll(entries, count, time, mask);
+}
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 }
