@@ -36,12 +36,18 @@ void Daemon::Impl::on_end(const std::string& id, std::optional<sys::ExitStatus> 
                                   "daemon had started it"
                     : status->signal == 0 ? process + " ended without a word: " + status->text()
                                           : process + " was " + status->text());
+    const std::lock_guard lock(entry->mutex);
+    entry->unrecorded.clear();
   } catch (const Error& error) {
     // The disk is full, perhaps. It stays live in the records until the end can be put down: who
     // asks meanwhile is told that it has not ended, which is better than a state that a restart
     // would take back.
     log_.error("recording an end failed, and is tried again",
                {{"id", id}, {"why", error.message()}});
+    {
+      const std::lock_guard lock(entry->mutex);
+      entry->unrecorded = error.message();
+    }
     supervisor_->after(id, kRecordRetry, [this, id, status] { on_end(id, status); });
   }
 }
@@ -88,6 +94,8 @@ void Daemon::Impl::conclude(const EntryPtr& entry, const std::string& without_re
     ended(last);
     {
       const std::lock_guard lock(mutex_);
+      // What follows may fail, and be tried again.
+      std::erase_if(departed_, [&](const Record& record) { return record.id == last.id; });
       departed_.push_back(std::move(last));
       if (departed_.size() > kMaxDeparted) departed_.pop_front();
     }
@@ -201,6 +209,13 @@ void Daemon::Impl::stop_entry(const EntryPtr& entry, const api::StopRequest& req
   }
   // It lingers for its clients to read their last words; ours is read.
   if (await_end(entry, options_.margin)) return;
+  {
+    const std::lock_guard lock(entry->mutex);
+    if (!entry->unrecorded.empty())
+      throw Error(Kind::Exhausted,
+                  "sandbox " + record.name() +
+                      " has ended, and that cannot be put down yet: " + entry->unrecorded);
+  }
   kill(entry, "it did not end when asked");
   if (!await_end(entry, kKillLimit))
     throw Error(Kind::Timeout, "sandbox " + record.name() + " does not end, even when killed");

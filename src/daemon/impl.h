@@ -64,6 +64,8 @@ struct Entry {
   std::string verdict;
   // Its end is in the audit log, and not yet in the database.
   bool end_recorded = false;
+  // Why its end could not be put down, where it could not be yet.
+  std::string unrecorded;
 };
 using EntryPtr = std::shared_ptr<Entry>;
 

@@ -46,6 +46,12 @@ struct Database::Impl {
         kind = Kind::Unavailable;
         text += "; another mvm process has been writing to it all this time";
         break;
+      case SQLITE_IOERR:
+        // Of its files in shared memory a full disk is no "full" to SQLite.
+        if (const int why = sqlite3_system_errno(handle); why != 0)
+          text += " (" + sys::errno_text(why) + ")";
+        if (sqlite3_system_errno(handle) == ENOSPC) kind = Kind::Exhausted;
+        break;
       case SQLITE_FULL:
       case SQLITE_NOMEM:
         kind = Kind::Exhausted;

@@ -17,6 +17,9 @@
 
 namespace mvm::faults {
 
+// From before any test moves to another mount namespace.
+static const std::string kExecutable = sys::own_executable();
+
 // Until it holds, or long enough that it never will.
 template <typename Done>
 static bool eventually(Done done) {
@@ -64,7 +67,7 @@ bool World::start() {
   const sys::Fd log = sys::open_file(folder() + "/log", O_WRONLY | O_CREAT | O_TRUNC);
   const sys::Fd nothing = sys::open_file("/dev/null", O_RDWR);
   sys::SpawnOptions options;
-  options.argv = {sys::own_executable(), "daemon", paths_.runtime(), paths_.data()};
+  options.argv = {kExecutable, "daemon", paths_.runtime(), paths_.data()};
   options.env = {"PATH=/usr/bin:/bin"};
   options.fds = {{nothing.get(), 0}, {nothing.get(), 1}, {log.get(), 2}, {plan_fd_.get(), 3}};
   daemon_ = sys::spawn(options);

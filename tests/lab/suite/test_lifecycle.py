@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import socket
@@ -106,6 +107,24 @@ def test_a_kill_is_told_from_a_stop():
     with sandbox("killed"):
         ok("down", "--kill", "killed")
         equal(reason_of("killed"), "killed")
+
+
+def test_a_machine_that_the_host_fails_says_so():
+    """The host takes a running monitor's right to descriptors away, and its network card can wait for nothing any more."""
+    with sandbox("failed"):
+        connect = "import socket; socket.create_connection(('192.0.2.1', 80), 5)"
+        asking = start("exec", "-i", "failed", "--", "sh", "-c", f'echo ready; read _; python3 -c "{connect}"')
+        equal(asking.stdout.readline(), b"ready\n")
+        resource.prlimit(sandbox_json("failed")["pids"]["monitor"], resource.RLIMIT_NOFILE, (1, 1))
+        asking.stdin.write(b"\n")
+        asking.stdin.flush()
+        eventually(lambda: sandbox_json("failed")["state"] != "running", "the sandbox ends")
+        equal(asking.wait(30), 125)
+        equal(reason_of("failed"), "host_fault")
+        has(sandbox_json("failed")["end"]["detail"], "waiting for")
+        has(ok("ps", "-a").out, "host_fault")
+        ok("up", "failed")
+        guest("failed", "true")
 
 
 def test_run_is_one_shot():
