@@ -18,6 +18,7 @@
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/rename.h"
+#include "mvm/sys/uninterrupted.h"
 
 #include "image_progress.h"
 
@@ -65,7 +66,8 @@ class NewFile {
   explicit NewFile(std::string path)
       : path_(std::move(path)), temporary_(crypto::random_id(path_ + ".part-", 8)) {
     const std::string directory = parent_of(path_);
-    fd_ = sys::Fd(::open(directory.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0644));
+    fd_ = sys::Fd(sys::uninterrupted(
+        [&] { return ::open(directory.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0644); }));
     if (fd_) return;
     if (errno != EOPNOTSUPP && errno != EISDIR)
       throw SystemError(errno, "writing to " + printable(directory));

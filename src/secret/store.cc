@@ -15,6 +15,7 @@
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
+#include "mvm/sys/uninterrupted.h"
 
 namespace mvm::secret {
 namespace {
@@ -95,7 +96,8 @@ sys::Fd Store::lock() const {
   if (!sys::is_directory(sys::open_file(directory_, O_PATH | O_NOFOLLOW).get()))
     throw Error(Kind::Denied, directory_ + " is a symbolic link, and no directory of mvm's own");
   sys::Fd file = sys::open_own_file(path("lock"), O_RDWR | O_CREAT);
-  sys::check(::flock(file.get(), LOCK_EX), "locking " + path("lock"));
+  sys::check(sys::uninterrupted([&] { return ::flock(file.get(), LOCK_EX); }),
+             "locking " + path("lock"));
   return file;
 }
 

@@ -29,12 +29,28 @@ static constexpr bool kSlow = true;
 static constexpr bool kSlow = false;
 #endif
 
+// Of a log that could not be synced nobody knows what is on the disk: the daemon does nothing more
+// that would have to be recorded, and its next start goes on in a new file.
+static bool lost_its_log(const std::string& told) {
+  return told.find("syncing the audit log") != told.npos;
+}
+
 class Faults : public testing::TestWithParam<int> {};
 
 TEST_P(Faults, OfOneCallAreOneErrorAndLeaveNothing) {
   const int error = GetParam();
   World world;
   ASSERT_TRUE(world.start()) << world.last_words();
+  const auto tidy = [&](const Operation& operation) {
+    try {
+      operation.after(world);
+    } catch (const Error& failure) {
+      // It may come out with the next request only.
+      if (!lost_its_log(failure.message())) throw;
+      world.kill_daemon();
+      if (world.start()) operation.after(world);
+    }
+  };
   Sample calls(7);
   int fired = 0;
   for (const Operation& operation : operations()) {
@@ -49,13 +65,15 @@ TEST_P(Faults, OfOneCallAreOneErrorAndLeaveNothing) {
       const std::string told = act_and_tell(world, operation);
       const bool happened = world.disarm();
       ASSERT_TRUE(world.daemon_lives()) << told << "\n" << world.last_words();
-      if (!happened || error == EINTR) {
+      if ((!happened && !lost_its_log(told)) || error == EINTR) {
         EXPECT_EQ(told, "");
       }
       EXPECT_EQ(told.find('\n'), std::string::npos) << told;
-      ASSERT_EQ(undecided(world), "") << told;
-      ASSERT_EQ(world.complaints(), "") << told;
-      operation.after(world);
+      if (!lost_its_log(told)) {
+        ASSERT_EQ(undecided(world), "") << told;
+        ASSERT_EQ(world.complaints(), "") << told;
+      }
+      tidy(operation);
       ASSERT_EQ(world.complaints(), "") << told;
       for (int tries = 0; world.open_descriptors() > descriptors && tries < 20'000; ++tries)
         ::usleep(100);

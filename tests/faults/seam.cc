@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -197,7 +198,11 @@ MVM_SEAM(int, pipe2, (int* ends, int flags), (ends, flags), -1, EMFILE)
 MVM_SEAM(pid_t, fork, (), (), -1, ENOMEM)
 MVM_SEAM(int, waitid, (idtype_t type, id_t id, siginfo_t* info, int options),
          (type, id, info, options), -1, EINTR)
-MVM_SEAM(int, flock, (int fd, int operation), (fd, operation), -1, ENOMEM)  // ours do not wait
+int __real_flock(int fd, int operation);
+int __wrap_flock(int fd, int operation) {
+  if ((operation & LOCK_NB) != 0 ? fails({ENOMEM}) : fails({ENOMEM, EINTR})) return -1;
+  return __real_flock(fd, operation);
+}
 int __real_fsync(int fd);
 int __wrap_fsync(int fd) {
   if (sync_fails(fd)) return -1;
