@@ -15,6 +15,7 @@
 #include "mvm/base/error.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/io.h"
+#include "mvm/sys/uninterrupted.h"
 
 namespace mvm::monitor {
 
@@ -210,7 +211,9 @@ void HostStreams::handle_event(const VsockEvent& event) {
       if (stream->announce) {
         // An empty socket buffer has room for one short line.
         const std::string line = "OK " + std::to_string(event.host_port) + "\n";
-        if (::send(stream->socket.get(), line.data(), line.size(), MSG_NOSIGNAL) < 0)
+        if (sys::uninterrupted([&] {
+              return ::send(stream->socket.get(), line.data(), line.size(), MSG_NOSIGNAL);
+            }) < 0)
           stream->broken = any_broken_ = true;
       }
       break;

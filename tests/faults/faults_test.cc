@@ -41,26 +41,26 @@ TEST_P(Faults, OfOneCallAreOneErrorAndLeaveNothing) {
   const int error = GetParam();
   World world;
   ASSERT_TRUE(world.start()) << world.last_words();
-  const auto tidy = [&](const Operation& operation) {
+  const auto step = [&](const std::function<void(World&)>& work) {
     try {
-      operation.after(world);
+      work(world);
     } catch (const Error& failure) {
       // It may come out with the next request only.
       if (!lost_its_log(failure.message())) throw;
       world.kill_daemon();
-      if (world.start()) operation.after(world);
+      if (world.start()) work(world);
     }
   };
   Sample calls(7);
   int fired = 0;
   for (const Operation& operation : operations()) {
-    operation.before(world);
-    operation.after(world);
+    step(operation.before);
+    step(operation.after);
     const size_t descriptors = world.open_descriptors();
     for (int n = calls.first();; n += calls.step()) {
       SCOPED_TRACE(std::string(operation.name) + ", call " + std::to_string(n) + ": " +
                    sys::errno_text(error));
-      operation.before(world);
+      step(operation.before);
       world.arm(n, error);
       const std::string told = act_and_tell(world, operation);
       const bool happened = world.disarm();
@@ -73,7 +73,7 @@ TEST_P(Faults, OfOneCallAreOneErrorAndLeaveNothing) {
         ASSERT_EQ(undecided(world), "") << told;
         ASSERT_EQ(world.complaints(), "") << told;
       }
-      tidy(operation);
+      step(operation.after);
       ASSERT_EQ(world.complaints(), "") << told;
       for (int tries = 0; world.open_descriptors() > descriptors && tries < 20'000; ++tries)
         ::usleep(100);
