@@ -21,25 +21,6 @@ using proto::FrameType;
 
 static constexpr proto::TerminalSize kDefaultTerminal{24, 80};
 
-// ---- pipes of background jobs -----------------------------------------------------------------
-
-void Lingering::adopt(sys::Fd pipe) {
-  if (pipes_.size() >= kMaxPipes) pipes_.pop_front();
-  const int fd = pipe.get();
-  const auto entry = pipes_.insert(pipes_.end(), Pipe{std::move(pipe), {}});
-  // One that cannot be watched is closed: better a background job that cannot print than one that
-  // stands still.
-  ScopeExit undo([&] { pipes_.erase(entry); });
-  entry->watch = loop_->watch(fd, EPOLLIN, [this, entry](uint32_t) {
-    std::array<std::byte, 4096> dropped;
-    const ssize_t got = ::read(entry->fd.get(), dropped.data(), dropped.size());
-    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) pipes_.erase(entry);
-  });
-  undo.release();
-}
-
-// ---- start ------------------------------------------------------------------------------------
-
 static std::pair<sys::Fd, sys::Fd> make_pipe() {
   std::array<int, 2> ends{};
   sys::check(::pipe2(ends.data(), O_CLOEXEC), "making a pipe");
