@@ -32,10 +32,12 @@ constexpr std::string_view kBegin = "# This sandbox's own authority, made anew a
 constexpr std::string_view kEnd = "# End of the sandbox's own authority\n";
 
 // These take a bundle in place of what is built in: OpenSSL and Go, curl, Python's requests and
-// pip, Git, Cargo, the AWS programs.
-constexpr std::array<const char*, 7> kBundleVariables{
-    "SSL_CERT_FILE",  "CURL_CA_BUNDLE",    "REQUESTS_CA_BUNDLE", "PIP_CERT",
-    "GIT_SSL_CAINFO", "CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE"};
+// pip, Git, Cargo, the AWS programs, gRPC.
+constexpr std::array<const char*, 8> kBundleVariables{
+    "SSL_CERT_FILE",      "CURL_CA_BUNDLE",
+    "REQUESTS_CA_BUNDLE", "PIP_CERT",
+    "GIT_SSL_CAINFO",     "CARGO_HTTP_CAINFO",
+    "AWS_CA_BUNDLE",      "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"};
 // These add to it: Node, Deno.
 constexpr std::array<const char*, 2> kAddingVariables{"NODE_EXTRA_CA_CERTS", "DENO_CERT"};
 
