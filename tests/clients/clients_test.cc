@@ -74,11 +74,13 @@ s.socket = c.wrap_socket(s.socket, server_side=True, do_handshake_on_connect=Fal
 s.serve_forever()
 )";
 
-// Answers with what it was asked; says a body's hash; echoes over a WebSocket at /ws.
+// Answers with what it was asked, in either version of HTTP; says a body's hash; echoes over a
+// WebSocket at /ws.
 constexpr const char* kNodeServer = R"(
-const fs = require('fs'), https = require('https'), crypto = require('crypto'), ws = require('ws')
+const fs = require('fs'), http2 = require('http2'), crypto = require('crypto'), ws = require('ws')
 const [address, certificate] = process.argv.slice(1)
-const server = https.createServer({cert: fs.readFileSync(certificate), key: fs.readFileSync(certificate + '.key')}, (q, r) => {
+const keys = {cert: fs.readFileSync(certificate), key: fs.readFileSync(certificate + '.key'), allowHTTP1: true}
+const server = http2.createSecureServer(keys, (q, r) => {
   const hash = crypto.createHash('sha256')
   q.on('data', piece => hash.update(piece))
   q.on('end', () => {
@@ -203,7 +205,7 @@ TEST_F(Clients, PythonWithItsThreeWays) {
 }
 
 constexpr const char* kNode = R"(
-const https = require('https'), ws = require('ws')
+const https = require('https'), http2 = require('http2'), ws = require('ws')
 const base = 'https://app.example/v1', body = Buffer.alloc(1 << 20)
 const tell = (name, value) => console.log(name, JSON.stringify(value))
 const get = (url, options) => new Promise((good, bad) => https.request(url, options, r => {
@@ -218,6 +220,13 @@ const get = (url, options) => new Promise((good, bad) => https.request(url, opti
   const agent = new https.Agent({keepAlive: true})
   for (const i of [1, 2]) tell('https ' + i, (await get(base + '/' + i, {agent}))[0])
   const [status, text] = await get('https://app.example/other', {agent}); tell('https refused', [status, JSON.parse(text).error.reason])
+  const session = http2.connect(base), ask = path => new Promise((good, bad) => {
+    let text = '', status; const r = session.request({':path': path})
+    r.on('response', h => status = h[':status']); r.on('data', d => text += d); r.on('end', () => good([status, text])).on('error', bad)
+  })
+  tell('http2', (await Promise.all([...Array(20).keys()].map(i => ask('/v1/' + i)))).filter(([s, t], i) => s == 200 && JSON.parse(t).url == '/v1/' + i).length)
+  tell('http2 refused', JSON.parse((await ask('/other'))[1]).error.reason)
+  session.close()
   const socket = new ws(base.replace('https', 'wss') + '/ws')
   await new Promise((good, bad) => {
     socket.on('error', bad)
@@ -227,24 +236,38 @@ const get = (url, options) => new Promise((good, bad) => https.request(url, opti
   })
   await new Promise(good => new ws('wss://app.example/other').on('error', e => { tell('ws refused', e.message); good() }))
   agent.destroy()
+  if (process.argv[1] != 'more') return
+  const pool = new (require('undici').Pool)('https://app.example', {connections: 2, pipelining: 4})
+  const send = async (path, body) => {
+    const r = await pool.request({path, method: body ? 'POST' : 'GET', body}); return [r.statusCode, await r.body.json()]
+  }
+  tell('undici', (await Promise.all([...Array(20).keys()].map(i => send('/v1/' + i)))).filter(([s, a], i) => s == 200 && a.url == '/v1/' + i).length)
+  tell('undici post', (await send('/v1/p', body))[1].hash)
+  const [code, said] = await send('/other'); tell('undici refused', [code, said.error.reason])
+  await pool.close()
 })().catch(e => { console.error(e); process.exit(1) })
 )";
 
-TEST_F(Clients, NodeWithFetchHttpsAndWebSockets) {
+TEST_F(Clients, NodeWithItsManyWays) {
   NEEDS("node -e 'require(\"/usr/share/nodejs/ws\"); fetch'");
   serve_app();
   allow_endpoint("* https://app.example/v1/**");
   start();
-  const auto done = run({"node", "-e", kNode});
+  const bool more = has("NODE_PATH=/usr/share/nodejs node -e 'require(\"undici\")'");
+  const auto done = run({"node", "-e", kNode, more ? "more" : "plain"});
   EXPECT_EQ(done.code, 0) << done.err;
   const std::string hash = std::string("\"") + kMebibyteHash + "\"\n";
   EXPECT_THAT(done.out, AllOf(HasSubstr(R"("method":"GET","url":"/v1/a")"),
                               HasSubstr("fetch post " + hash), HasSubstr("fetch stream " + hash),
                               HasSubstr("fetch refused [403,\"policy_denied\"]\n"),
                               HasSubstr("https 1 200\nhttps 2 200\n"),
-                              HasSubstr("https refused [403,\"policy_denied\"]\n")));
+                              HasSubstr("https refused [403,\"policy_denied\"]\n"),
+                              HasSubstr("http2 20\nhttp2 refused \"policy_denied\"\n")));
   EXPECT_THAT(done.out, AllOf(HasSubstr("ws \"one\"\nws 1048576\nws close [1000,\"done\"]\n"),
                               HasSubstr("ws refused \"Unexpected server response: 403\"\n")));
+  if (!more) GTEST_SKIP() << "not here: node-undici";
+  EXPECT_THAT(done.out, HasSubstr("undici 20\nundici post " + hash +
+                                  "undici refused [403,\"policy_denied\"]\n"));
 }
 
 constexpr const char* kJava = R"(
