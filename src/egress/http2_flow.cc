@@ -93,8 +93,15 @@ bool Http2Flow::step() {
   return moved || closing_;
 }
 
-bool Http2Flow::read(Way way, Side& side) {
+// Not where there is no room for what comes of it, on either side.
+bool Http2Flow::wants_input(Side& side) {
   if (side.ended || full(side.channel)) return false;
+  const Side* const other = &side == &guest_ ? server_.get() : &guest_;
+  return other == nullptr || other->session.queued() < kMaxQueued;
+}
+
+bool Http2Flow::read(Way way, Side& side) {
+  if (!wants_input(side)) return false;
   const auto read = reader_.receive(way, side.channel, side.input);
   if (read.used_up) {
     end(Reason::ResourceExhausted, "the sandbox has used up its bytes");
@@ -303,12 +310,12 @@ void Http2Flow::update() {
   if (guest_.input.empty()) guest_.input = Bytes();
   scratch_ = std::string();
   const bool may_read = !reader_.waits();
-  const bool from_guest = may_read && !guest_.ended && !full(guest_.channel);
+  const bool from_guest = may_read && wants_input(guest_);
   watch(guest_, from_guest);
   bool again = from_guest && guest_.channel.holds_input();
   if (server_) {
     if (server_->input.empty()) server_->input = Bytes();
-    const bool from_server = may_read && !server_->ended && !full(server_->channel);
+    const bool from_server = may_read && wants_input(*server_);
     watch(*server_, from_server);
     again = again || (from_server && server_->channel.holds_input());
   }

@@ -40,6 +40,9 @@ class Http2Flow final : public HttpFlow {
   static constexpr size_t kMaxCollectedInAll = 1024 * 1024;  // of a connection
   // Of bodies whose streams the server does not take yet: half of the connection's window.
   static constexpr size_t kMaxWaiting = 512 * 1024;
+  // Frames without a window (heads, interim answers, resets) that the far side of a connection has
+  // not taken: with more, nothing is read that could lead to others. More than all streams' heads.
+  static constexpr size_t kMaxQueued = 256;
   using Done = std::function<void(HttpEnd)>;
 
   Http2Flow(HttpParts parts, uint64_t id, OpenChannel guest, ServerOpening::Result server,
@@ -105,6 +108,7 @@ class Http2Flow final : public HttpFlow {
   void turn();
   bool step();
   bool read(Way way, Side& side);
+  bool wants_input(Side& side);
   bool take_events(Side& side);
   bool write(Side& side);
   void write_last(Side& side);

@@ -4,8 +4,9 @@
 //
 // What a peer may cost: nghttp2 bounds resets (CVE-2023-44487), CONTINUATIONs of a block, SETTINGS
 // entries and answers that wait. Beyond that each frame that moves nothing (PING, SETTINGS,
-// PRIORITY, WINDOW_UPDATE, resets, empty DATA, unknown types, broken messages) is paid for from an
-// allowance that frames with a use fill up again, so that no mixture of them goes on for ever.
+// PRIORITY, WINDOW_UPDATE, resets, empty DATA, interim answers, unknown types, broken messages) is
+// paid for from an allowance that frames with a use fill up again, so that no mixture of them goes
+// on for ever.
 
 #include <algorithm>
 
@@ -147,6 +148,7 @@ void H2Session::Impl::end_response(int32_t id) {
     return malformed(id, "the status is malformed");
   const bool interim = incoming.status < 200;
   streams[id].final_head = !interim;
+  if (interim) charge();
   push(interim ? H2EventKind::Interim : H2EventKind::Head, id);
   events.back().head = std::move(incoming);
 }

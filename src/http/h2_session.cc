@@ -277,6 +277,10 @@ bool H2Session::wants_write() const noexcept {
   return nghttp2_session_want_write(impl_->session.get()) != 0;
 }
 
+size_t H2Session::queued() const noexcept {
+  return nghttp2_session_get_outbound_queue_size(impl_->session.get());
+}
+
 bool H2Session::take_sent(H2Sent& sent) {
   if (impl_->sent.empty()) return false;
   sent = impl_->sent.front();

@@ -114,6 +114,8 @@ class H2Session {
   // Appends frames to `out` until it is `limit` long or nothing more may be sent now.
   void write(std::string& out, size_t limit);
   bool wants_write() const noexcept;
+  // Frames that write() has yet to put out, other than of bodies: what no window holds back.
+  size_t queued() const noexcept;
   // Body bytes that write() has put out since the last call, or that went down with their stream;
   // stream by stream; false when there are none.
   bool take_sent(H2Sent& sent);
