@@ -15,7 +15,6 @@ constexpr size_t kMessageHeader = 4;
 
 constexpr uint16_t kServerName = 0;
 constexpr uint16_t kProtocols = 16;
-constexpr uint16_t kEncryptedClientHello = 0xfe0d;
 
 // The handshake messages in the records that are there, without the records' headers.
 HelloState unwrap(ByteView data, Bytes& messages) {
@@ -84,8 +83,6 @@ bool read_extensions(ByteView extensions, ClientHello& hello) {
       auto protocols = read_protocols(body);
       if (!protocols) return false;
       hello.protocols = std::move(*protocols);
-    } else if (type == kEncryptedClientHello) {
-      hello.encrypted_hello = true;
     }
   }
   return true;

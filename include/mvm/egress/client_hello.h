@@ -19,7 +19,6 @@ inline constexpr size_t kMaxHello = 16 * 1024;
 struct ClientHello {
   std::optional<dns::Name> server_name;  // RFC 6066 §3; nothing when the client sent none
   std::vector<std::string> protocols;    // ALPN (RFC 7301), in the client's order
-  bool encrypted_hello = false;          // another, hidden one is inside (ECH)
 };
 
 enum class HelloState : uint8_t {

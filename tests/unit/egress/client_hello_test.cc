@@ -38,7 +38,6 @@ TEST(ClientHello, SaysWhomARealClientWants) {
   ASSERT_EQ(result.state, HelloState::Whole);
   EXPECT_EQ(result.hello.server_name->text(), "api.example.com");
   EXPECT_EQ(result.hello.protocols, (std::vector<std::string>{"h2", "http/1.1"}));
-  EXPECT_FALSE(result.hello.encrypted_hello);
 }
 
 TEST(ClientHello, MayHaveNoName) {
@@ -113,7 +112,6 @@ TEST(ClientHello, IsBrokenWhenReadersWouldDiffer) {
   EXPECT_EQ(state("\0\x10\0\2\0\0"s), HelloState::Broken);    // no protocols
   EXPECT_EQ(state("\0\x10\0\3\0\1\0"s), HelloState::Broken);  // an empty one
   EXPECT_EQ(state("\0\5\0\7xx"s), HelloState::Broken);        // longer than there is
-  EXPECT_TRUE(read_client_hello(with_extensions("\xfe\x0d\0\1x"s)).hello.encrypted_hello);
 }
 
 // Browsers put the name behind more than a kilobyte of a post-quantum key share, where a reader of

@@ -176,6 +176,34 @@ TEST_F(HttpUpstream, ABypassedHostIsStillHeldToItsName) {
   EXPECT_THAT(told(), Contains(HasSubstr("tls deny sni_mismatch")));
 }
 
+// A hello may hold another that is encrypted, of which browsers send an imitation each time. The
+// name that counts is the one in the clear, and where a connection is looked into nobody reads the
+// other.
+TEST_F(HttpUpstream, AnEncryptedHelloCountsForNothing) {
+  const std::string path = certificate("api.example");
+  serve_https(path);
+  const auto connect = [&](const std::string& authority, const std::string& name) {
+    return guest({"sh", "-c",
+                  "{ printf 'GET /x HTTP/1.1\\r\\nHost: api.example\\r\\nConnection: "
+                  "close\\r\\n\\r\\n'; sleep 0.3; } | "
+                  "openssl s_client -ign_eof -tls1_3 -msg -serverinfo 65037 -verify_return_error "
+                  "-servername " +
+                      name + " -CAfile " + authority +
+                      " -connect api.example:443 2>&1 | tr -d ' \\n'"})
+        .out;
+  };
+  allow_endpoint("GET https://api.example/**");
+  start_proxy();
+  // The dump of what was sent is between the lines.
+  const auto both = AllOf(HasSubstr("fe0d0000"), HasSubstr("hello/x"));
+  EXPECT_THAT(connect(authority_, "api.example"), both);
+  EXPECT_THAT(connect(authority_, "other.example"), HasSubstr("unrecognizedname"));
+  settings_.policy.routes.clear();
+  allow_host("api.example");
+  proxy_->set_policy(settings_.policy, Mode::Enforce);
+  EXPECT_THAT(connect(path, "api.example"), both);
+}
+
 // A server that has no name is its address, to the client and to the proxy.
 TEST_F(HttpUpstream, ServersWithoutANameAreTheirAddress) {
   const std::string path = directory() + "/address.pem";
