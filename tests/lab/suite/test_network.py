@@ -105,10 +105,12 @@ def test_spoofed_frames_are_dropped():
 
 
 def test_without_network():
-    """--no-network: no card, and a connection fails at once."""
+    """--no-network: no card, a connection fails at once, and who asks for rules is told that there is no network."""
     with sandbox("offline", "--no-network"):
         equal(guest("offline", "ls /sys/class/net | grep -v dummy | tr '\\n' ' '").split(), ["lo"])
         equal(python("offline", TRY_CONNECT, "8.8.8.8", "443"), "ENETUNREACH at once")
+        has(ok("policy", "ls", "offline", "--effective").err, "offline has no network card")
+        has(mvm("policy", "allow", "offline", "page.example").err, "no network")
 
 
 def test_distribution_kernel():
