@@ -51,6 +51,29 @@ TEST_F(Pii, TokensLeaveAndValuesComeBack) {
                           "tokenized email query 1", "restored  body 1", "restored  header 1"));
 }
 
+// They are of the answer as it came. Where nothing can change in it they stay.
+TEST_F(Pii, DigestsOfAnAnswerGoWithItsTokens) {
+  make("tokenize");
+  const auto answered = [&](std::string_view body) {
+    const auto filter = begin();
+    send(*filter, request("/", {{"Content-Type", "text/plain"}}), body);
+    const Got got = receive(*filter,
+                            response({{"Content-Type", "text/plain"},
+                                      {"Content-MD5", "a"},
+                                      {"DIGEST", "b"},
+                                      {"Content-Digest", "c"},
+                                      {"Repr-Digest", "d"},
+                                      {"ETag", "e"}}),
+                            "fine");
+    std::vector<std::string> names;
+    for (const http::Header& header : got.head.headers) names.push_back(header.name);
+    return names;
+  };
+  EXPECT_THAT(answered("nothing"), ElementsAre("Content-Type", "Content-MD5", "DIGEST",
+                                               "Content-Digest", "Repr-Digest", "ETag"));
+  EXPECT_THAT(answered("to " + std::string(kMail)), ElementsAre("Content-Type", "ETag"));
+}
+
 TEST_F(Pii, EachExchangeHasTokensOfItsOwn) {
   make("tokenize");
   const auto first = begin();
