@@ -443,6 +443,57 @@ TEST_F(GuestNetworkTest, KnowsNoNeighbourButTheGuest) {
   }
 }
 
+Packet icmp(std::string_view from, std::string_view to, uint8_t type, std::string_view rest) {
+  Packet packet{ip(from), ip(to), IPPROTO_ICMP, {}};
+  if (!packet.to.is_v4()) packet.protocol = IPPROTO_ICMPV6;
+  Writer out(packet.payload);
+  out.u8(type);
+  out.zeros(3);
+  out.text(rest);
+  return sealed(packet);
+}
+
+// Who says that it is a router is not believed, and who hands out addresses, or asks for one, is
+// refused like anybody.
+TEST_F(GuestNetworkTest, KnowsNoRouterAndNoDhcp) {
+  const sys::Fd name_space = name_space_of(network_.tap);
+  const auto state = [&] {
+    return in_namespace(name_space.get(),
+                        "ip -o addr; ip -4 route show table all; ip -6 route show table all");
+  };
+  const bool looks = ::geteuid() == 0 && name_space.get() >= 0;
+  const std::string before = looks ? state() : "";
+  ASSERT_EQ(before.empty(), !looks) << "ip(8) has not run";
+  constexpr const char* kLinkLocal = "fe80::6d:76ff:fe6d:2";  // that of the guest's card
+  using namespace std::string_literals;
+  for (const char* to : {"ff02::1", kGateway6}) {
+    // A router for half an hour, with a prefix, and a better way to somewhere (RFC 4861 §4.2, 4.5).
+    guest().send(icmp(kLinkLocal, to, 134,
+                      "\x40\0\x07\x08"s + std::string(8, '\0') + "\3\4\x40\xc0"s +
+                          std::string(8, '\xff') + std::string(4, '\0') + "\x20\1\x0d\xb8"s +
+                          std::string(12, '\0')));
+    guest().send(
+        icmp(kLinkLocal, to, 137, std::string(20, '\0') + "\x26\6\x47"s + std::string(13, '\1')));
+    guest().send(icmp(kLinkLocal, to, 133, "\0\0\0\0"s));  // and who looks for one
+  }
+  guest().send(icmp(kGuest4, kGateway4, 5, "\x64\x7f\xff\2"s + std::string(28, '\0')));
+  guest().send(icmp(kGuest4, kGateway4, 9, "\1\2\7\x08\x64\x7f\xff\2"s + std::string(4, '\0')));
+  for (const char* from : {"0.0.0.0", kGuest4})
+    for (const uint16_t port : {uint16_t{67}, uint16_t{68}})
+      guest().send(udp(from, "255.255.255.255", port, std::string(240, 'd')));
+  guest().send(udp(kLinkLocal, "ff02::1:2", 547, "solicit"));
+  guest().send(ping(kGuest4, kGateway4));  // behind all of them
+  while (true) {
+    const auto answer = guest().receive();
+    ASSERT_TRUE(answer);
+    ASSERT_EQ(answer->protocol, IPPROTO_ICMP);
+    if (answer->payload[0] == std::byte{0}) break;
+    EXPECT_EQ(answer->payload[0], std::byte{3});  // prohibited, as any datagram of the guest's
+    EXPECT_EQ(answer->payload[1], std::byte{13});
+  }
+  EXPECT_EQ(looks ? state() : "", before);
+}
+
 TEST_F(GuestNetworkTest, ReportsEachRefusalOnce) {
   Refusals refusals(network_.refused.duplicate());
   guest().send(tcp(kGuest4, "8.8.4.4", 8443, kSyn));
