@@ -5,7 +5,7 @@ import pathlib
 import subprocess
 import tempfile
 
-from harness import equal, guest, has, mvm, sandbox, start
+from harness import equal, expect, guest, has, mvm, sandbox, start
 from test_network import PUBLIC, authority, internet, python
 
 NGINX = """
@@ -151,7 +151,12 @@ def test_clients_of_every_kind():
             file.write(f'[network]\nresolvers = ["127.0.0.1:{names.port}"]\n[[network.routes]]\nhost = "page.example"\nrules = [\n'
                        '{ method = "POST", path = "/open/app/git/repo.git/git-receive-pack", outcome = "deny" },\n'
                        '{ path = "/open/**", outcome = "allow" },\n{ path = "/echo.Echo/*", outcome = "allow" }]\n')
-        with sandbox("clients", "-f", manifest, image="clients"):
+        # What a guest's commands find in their environment is nothing that the proxy reads.
+        with sandbox("clients", "-f", manifest, "-e", "MVM_NETWORK_MODE=audit", "-e", "MARK=for-the-guest-alone", image="clients"):
+            equal(guest("clients", "echo $MVM_NETWORK_MODE $MARK"), "audit for-the-guest-alone")
+            for environment in pathlib.Path("/proc").glob("[0-9]*/environ"):
+                with contextlib.suppress(OSError):
+                    expect(b"for-the-guest-alone" not in environment.read_bytes(), environment)
             follower = start("logs", "clients", "--egress", "-f", text=True)
             for option, version in (("--http1.1", "1.1"), ("--http2", "2.0")):
                 curl = f"curl -sS {option} "
