@@ -29,6 +29,8 @@ Settings parse_settings(std::string_view command_line) {
     if (name == "mvm.root") settings.root = value;
     if (name == "mvm.overlay") settings.overlay = value;
     if (name == "mvm.overlay_size") settings.overlay_size = value;
+    if (const size_t comma = value.find(",/"); name == "mvm.kept" && comma != value.npos)
+      settings.kept = {std::string(value.substr(0, comma)), std::string(value.substr(comma + 1))};
     if (name == "mvm.hostname") settings.hostname = value;
     // A word that we do not know is not taken for the one that allows everything.
     if (name == "mvm.profile")

@@ -22,10 +22,18 @@ struct CardAddress {
   bool operator==(const CardAddress&) const = default;
 };
 
+// A disk that outlives the sandbox, and where it belongs.
+struct KeptDisk {
+  std::string device;
+  std::string path;  // absolute
+  bool operator==(const KeptDisk&) const = default;
+};
+
 struct Settings {
-  std::string root;          // mvm.root=/dev/vda: read-only; erofs or ext4
-  std::string overlay;       // mvm.overlay=/dev/vdb: ext4, writable; none: tmpfs
-  std::string overlay_size;  // mvm.overlay_size=256M: bound of the tmpfs, as tmpfs(5) reads it
+  std::string root;              // mvm.root=/dev/vda: read-only; erofs or ext4
+  std::string overlay;           // mvm.overlay=/dev/vdb: ext4, writable; none: tmpfs
+  std::string overlay_size;      // mvm.overlay_size=256M: bound of the tmpfs, as tmpfs(5) reads it
+  std::optional<KeptDisk> kept;  // mvm.kept=/dev/vdc,/nix; none: no such disk
   std::string hostname = "sandbox";              // mvm.hostname=
   uint32_t port = proto::kAgentPort;             // mvm.port=
   proto::Profile profile = proto::Profile::Dev;  // mvm.profile=sealed

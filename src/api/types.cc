@@ -107,6 +107,7 @@ void describe(Io& io, T& value) {
     io("cpus", value.cpus);
     io("memory", value.memory);
     io("disk", value.disk);
+    io("kept_disk", value.kept_disk);
     io("disk_bandwidth", value.disk_bandwidth);
     io("disk_iops", value.disk_iops);
     io("huge_pages", value.huge_pages);
@@ -127,6 +128,10 @@ void describe(Io& io, T& value) {
     io("health", value.health);
     io("secrets", value.secrets);
     io.unless_empty("secret_values", value.secret_values);
+  } else if constexpr (std::is_same_v<Plain, KeptDisk>) {
+    io.required("name", value.name);
+    io.required("path", value.path);
+    io.required("size", value.size);
   } else if constexpr (std::is_same_v<Plain, proto::HealthCheck>) {
     io.required("command", value.command);
     io("interval_ms", value.interval_ms);

@@ -85,7 +85,7 @@ Explanation explain(std::string_view said, const std::string& command) {
   out.derivation = failed_derivation(said);
   if (has(said, "No space left on device") || has(said, "database or disk is full")) {
     out.message = "the builder's disk is full";
-    out.hint = "`mvm builder gc` makes room; a larger one: [builder] disk, and `mvm builder reset`";
+    out.hint = "`mvm builder gc` makes room; [builder] disk makes it larger";
   } else if (has(said, "requires lock file changes")) {
     out.message = "flake.lock does not fit flake.nix: an input is missing there, or is another one";
     out.hint = "`" + command + " --update-lock` brings it up to date";

@@ -26,10 +26,11 @@ config::Settings settings_here(const Context& context) {
   return decide(context, {}, {}, std::nullopt).resolved.settings;
 }
 
-// What its disk takes of the host's, holes left out.
-uint64_t disk_used(const Context& context, const std::string& id) {
+std::string store_disk(const Context& context) { return context.paths.kept_disk(kBuilderName); }
+
+// What a disk takes of the host's, holes left out.
+uint64_t used_by(const std::string& path) {
   struct stat status{};
-  const std::string path = context.paths.overlay_image(id);
   if (::stat(path.c_str(), &status) != 0) {
     if (errno == ENOENT) return 0;
     throw SystemError(errno, "reading status of " + path);
@@ -42,7 +43,8 @@ uint64_t disk_used(const Context& context, const std::string& id) {
 int builder_status(Context& context, const Arguments& arguments) {
   const auto sandbox = find_builder(context.service());
   const auto user = builder_user(context);
-  const uint64_t used = sandbox ? disk_used(context, sandbox->id) : 0;
+  const uint64_t store = used_by(store_disk(context));
+  const uint64_t used = store + (sandbox ? used_by(context.paths.overlay_image(sandbox->id)) : 0);
   if (arguments.flag("json")) {
     context.console.out("{\"sandbox\":" + (sandbox ? api::encode(*sandbox) : std::string("null")) +
                         ",\"disk_used\":" + std::to_string(used) +
@@ -50,7 +52,11 @@ int builder_status(Context& context, const Arguments& arguments) {
     return kFine;
   }
   if (!sandbox) {
-    context.console.out("there is no builder yet; the first `mvm build` makes it\n");
+    context.console.out(store == 0
+                            ? "there is no builder yet; the first `mvm build` makes it\n"
+                            : "there is no builder; the next `mvm build` makes it, with the store "
+                              "that was kept (" +
+                                  format_size(store) + ")\n");
     return kFine;
   }
   context.console.out(
@@ -58,7 +64,8 @@ int builder_status(Context& context, const Arguments& arguments) {
       (user ? ", building for process " + *user : std::string()) +
       "\nimage: " + printable(sandbox->image, 80) + ", " + sandbox->image_digest.substr(0, 12) +
       "\nmemory: " + format_size(sandbox->memory) + ", " + std::to_string(sandbox->cpus) +
-      " CPUs\ndisk: " + format_size(used) + " here, at most " + format_size(sandbox->disk) + "\n");
+      " CPUs\nstore: " + format_size(store) + " here, other files: " + format_size(used - store) +
+      "; each at most " + format_size(sandbox->disk) + "\n");
   return kFine;
 }
 
@@ -78,7 +85,7 @@ int builder_collect(Context& context, const Arguments& arguments) {
   SignalQueue signals(kTaken);
   const config::Settings settings = settings_here(context);
   SandboxBuilder builder(context, settings, quiet, signals.fd());
-  if (!find_builder(context.service())) {
+  if (!find_builder(context.service()) && !sys::exists(store_disk(context))) {
     if (!quiet) context.console.out("there is no builder, and no garbage\n");
     return kFine;
   }
@@ -103,8 +110,11 @@ int builder_reset(Context& context, const Arguments& arguments) {
   constexpr std::array kTaken = {SIGINT, SIGTERM, SIGHUP};
   SignalQueue signals(kTaken);
   const BuilderTurn turn(context, signals.fd());
-  const bool there = find_builder(context.service()).has_value();
-  if (there) context.service().remove(std::string(kBuilderName), true);
+  const bool sandbox = find_builder(context.service()).has_value();
+  if (sandbox) context.service().remove(std::string(kBuilderName), true);
+  const std::string store = store_disk(context);
+  const bool there = sandbox || sys::exists(store);
+  sys::remove_file(store);
   if (!arguments.flag("quiet"))
     context.console.out(there ? "the builder is removed, with its store\n"
                               : "there is no builder\n");

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "mvm/agent/exec.h"
 #include "mvm/audit/reader.h"
 #include "mvm/base/text.h"
 #include "mvm/cli/actions.h"
@@ -39,6 +40,8 @@ api::SandboxSpec builder_spec(const config::Settings& settings) {
   }
   spec.memory = settings.builder_memory.value_or(spec.memory);
   spec.disk = settings.builder_disk.value_or(spec.disk);
+  // The store has a disk of its own, so that the builder can be made anew around it.
+  spec.kept_disk = {std::string(kBuilderName), std::string(kStorePlace), spec.disk};
   spec.user = "0:0";
   spec.workdir = "/";
   spec.labels = {{std::string(kBuilderLabel), "builder"}};
@@ -51,15 +54,14 @@ api::SandboxSpec builder_spec(const config::Settings& settings) {
   return spec;
 }
 
-// What the builder keeps although the settings now say otherwise.
-std::string builder_differences(const api::Sandbox& have, const api::SandboxSpec& want) {
+// What of the builder is not as the settings say.
+std::string builder_differences(api::Service& service, const api::Sandbox& have,
+                                const api::SandboxSpec& want) {
   std::string names;
   const auto differs = [&](bool really, const char* name) {
     if (really) names += (names.empty() ? "" : ", ") + std::string(name);
   };
-  differs(have.image != want.image && have.image != want.image + ":latest" &&
-              have.image_digest != want.image,
-          "image");
+  differs(have.image_digest != service.image(want.image).digest, "image");
   differs(have.cpus != want.cpus, "cpus");
   differs(have.memory != want.memory, "mem");
   differs(have.disk != want.disk, "disk");
@@ -116,16 +118,26 @@ std::optional<api::Sandbox> find_builder(api::Service& service) {
   }
 }
 
+void renew_builder(Context& context, const config::Settings& settings, bool quiet) {
+  api::Service& service = context.service();
+  const auto found = find_builder(service);
+  if (!found) return;
+  const std::string differences = builder_differences(service, *found, builder_spec(settings));
+  if (differences.empty()) return;
+  if (!quiet)
+    context.console.err("mvm: the builder is made anew, around its store; changed: " + differences +
+                        "\n");
+  // In good order: Nix does not sync what it builds, and has it in its database all the same.
+  if (api::is_live(found->state)) service.stop(found->name, {});
+  service.remove(found->name, true);
+}
+
 api::Sandbox start_builder(Context& context, const config::Settings& settings, bool quiet) {
   api::Service& service = context.service();
   const api::SandboxSpec spec = builder_spec(settings);
   const Waiting waiting(context.console, "starting the builder", quiet);
-  auto found = find_builder(service);
+  const auto found = find_builder(service);
   if (!found) return service.create(spec);
-  const std::string differences = builder_differences(*found, spec);
-  if (!differences.empty() && !quiet)
-    context.console.err("mvm: the builder keeps what it was made with; not changed: " +
-                        differences + "\n  `mvm builder reset` removes it, with its store\n");
   if (found->state == api::SandboxState::Running) return *found;
   api::StartRequest request;
   request.boot_timeout_ms = spec.boot_timeout_ms;
@@ -148,7 +160,10 @@ std::string SandboxBuilder::identity() {
 
 agent::Connection& SandboxBuilder::connection() {
   if (!turn_) turn_.emplace(context_, interrupt_);
+  bool made = false;
   if (!sandbox_) {
+    renew_builder(context_, settings_, quiet_);
+    made = !find_builder(context_.service());
     sandbox_ = start_builder(context_, settings_, quiet_);
     if (!sandbox_->network_missing.empty())
       context_.console.err("mvm: the builder has no network: " + tame(sandbox_->network_missing) +
@@ -161,7 +176,29 @@ agent::Connection& SandboxBuilder::connection() {
     connection_->set_dial(
         agent::dial_by_socket(context_.paths.vsock_socket(sandbox_->name), interrupt_));
   }
+  if (made) require_nix();
   return *connection_;
+}
+
+// An image whose programs are in /nix themselves (nixos/nix) has them where the store's disk is: on
+// a disk that another image began they are not.
+void SandboxBuilder::require_nix() {
+  proto::ExecRequest request;
+  request.argv = {"nix", "--version"};
+  std::string why;
+  try {
+    const auto result = agent::run_command(*connection_, request, [](agent::Stream, ByteView) {});
+    if (result.exit_code == 0 && result.signal == 0) return;
+    why = "it ends with " + std::to_string(result.exit_code);
+  } catch (const Error& error) {
+    if (error.kind() != Kind::NotFound) throw;
+    why = error.message();
+  }
+  context_.service().remove(sandbox_->name, true);
+  throw api::ApiError(Kind::Unavailable,
+                      "Nix does not run in the builder of image " + printable(sandbox_->image, 80) +
+                          ": " + tame(why),
+                      "if the store was begun by another image: mvm builder reset removes it");
 }
 
 std::optional<api::Image> SandboxBuilder::adopt(const api::AdoptRequest& request) {

@@ -15,6 +15,7 @@ namespace mvm::cli {
 
 inline constexpr std::string_view kBuilderName = "mvm-builder";
 inline constexpr std::string_view kBuilderLabel = "mvm.role";  // = builder
+inline constexpr std::string_view kStorePlace = "/nix";        // of its kept disk
 
 // Nobody else builds while this lives. Waits, says for whom, and gives up when `interrupt` becomes
 // readable (Error{Unavailable}).
@@ -31,6 +32,8 @@ std::optional<std::string> builder_user(const Context& context);
 // The sandbox, where there is one. Throws Error{Conflict} when a sandbox of that name is somebody
 // else's.
 std::optional<api::Sandbox> find_builder(api::Service& service);
+// Removes one that is not as the settings say; its store stays. Whoever calls has the turn.
+void renew_builder(Context& context, const config::Settings& settings, bool quiet);
 // Running, and made where there is none.
 api::Sandbox start_builder(Context& context, const config::Settings& settings, bool quiet);
 
@@ -52,6 +55,8 @@ class SandboxBuilder final : public build::Builder {
   std::optional<std::string> ended() const;
 
  private:
+  void require_nix();
+
   Context& context_;
   const config::Settings& settings_;
   bool quiet_;

@@ -284,9 +284,9 @@ constexpr std::array kKeys = {
         nullptr, "", "MVM_BUILDER_MEM", "Memory of the builder; evaluating nixpkgs takes some."},
     Key{"builder", "disk", Type::Size, &S::builder_disk, "64G", "", 256 * kMiB, 16 * kTiB, kMiB,
         nullptr, "", "MVM_BUILDER_DISK",
-        "Most that the builder's disk holds, and with it its Nix store. It stays from build to "
-        "build; the host's file grows as it is written. What the builder was made with holds until "
-        "`mvm builder reset`."},
+        "Most that the disk of the builder's Nix store holds, and as much again for its other "
+        "files. The store stays from build to build, and grows to a larger disk; the host's file "
+        "grows as it is written."},
     Key{"builder", "network", Type::Text, &S::builder_network, "nix", "", 0, 0, 1,
         check_builder_network, "", "MVM_BUILDER_NETWORK",
         "What the builder may reach. \"nix\": binary caches and source forges. \"none\": nothing, "

@@ -201,7 +201,7 @@ void Daemon::Impl::remove_orphans() {
 void Daemon::Impl::remove_temporary_files() {
   const store::Paths& paths = options_.paths;
   for (const std::string& folder :
-       {paths.initramfs_dir(), paths.overlays_dir(), paths.kernels_dir()}) {
+       {paths.initramfs_dir(), paths.overlays_dir(), paths.kernels_dir(), paths.disks_dir()}) {
     for (const std::string& name : sys::list_directory(folder)) {
       if (name.find(".new-") == std::string::npos && !name.starts_with(".tmp-")) continue;
       repaired("removed the unfinished file " + folder + "/" + printable(name, 80));

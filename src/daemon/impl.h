@@ -150,6 +150,7 @@ class Daemon::Impl final : public api::Service {
   void launch(const EntryPtr& entry, const store::Image& image, const image::KernelBundle& kernel,
               std::unique_ptr<Spare> spare);
   StartQueue::Turn await_turn(const EntryPtr& entry);
+  void require_disk_alone(const EntryPtr& entry);
   void launch_queued(const EntryPtr& entry, const store::Image& image,
                      const image::KernelBundle& kernel, std::unique_ptr<Spare> spare);
   // The spare (spare.cc).

@@ -29,6 +29,7 @@
 #include "mvm/sys/socket.h"
 
 #include "clock.h"
+#include "kept_disk.h"
 
 namespace mvm::daemon {
 
@@ -235,6 +236,7 @@ void complete_spec(api::SandboxSpec& spec, const store::Image& image) {
     invalid("sandbox.disk_bandwidth: must be 0 to " + format_size(kMostBandwidth));
   if (spec.disk_iops > kMostIops)
     invalid("sandbox.disk_iops: must be 0 to " + std::to_string(kMostIops));
+  if (spec.kept_disk) check_kept_disk(*spec.kept_disk, most_disk);
   if (spec.boot_timeout_ms == 0 || spec.boot_timeout_ms > api::kMaxBootTimeoutMs)
     invalid("sandbox.boot_timeout_ms: must be 1 to " + std::to_string(api::kMaxBootTimeoutMs));
   check_limits(spec.limits);
@@ -322,6 +324,7 @@ static proto::SandboxConfig config_of(const Record& record, const store::Image& 
   config.ttl_ms = spec.limits.ttl_ms;
   config.idle_timeout_ms = spec.limits.idle_timeout_ms;
   if (spec.network.enabled) config.network = spec.network;
+  if (spec.kept_disk) config.kept_path = spec.kept_disk->path;
   const auto env = environment_of(spec, image);
   config.env.assign(env.begin(), env.end());
   return config;
@@ -492,7 +495,9 @@ HeldSandbox hold_sandbox(const Launch& launch, const Record& record,
   }
   held.fds_.push_back(std::move(audit.directory));
   held.fds_.push_back(std::move(audit.file));
-  MVM_ASSERT(held.fds_.size() == static_cast<size_t>(proto::SandboxFd::Count));
+  if (record.spec.kept_disk) held.fds_.push_back(open_kept_disk(paths, *record.spec.kept_disk));
+  MVM_ASSERT(held.fds_.size() ==
+             static_cast<size_t>(proto::SandboxFd::Count) - (record.spec.kept_disk ? 0 : 1));
   held.config_ = config.encode();
   crypto::wipe(config.audit.key);
   MVM_ASSERT(held.config_.size() <= proto::kMaxConfigMessage);  // its parts are bounded

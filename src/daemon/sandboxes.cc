@@ -107,6 +107,7 @@ api::Sandbox Daemon::Impl::create(const api::SandboxSpec& spec) {
     }
   }
   ScopeExit undo([&] { undo_creation(entry); });
+  require_disk_alone(entry);
   keep_values(entry, spec.secret_values);
   const Record record = snapshot(entry);
   audit_->record(audit::SandboxCreated{audit::LogId(record.id), audit::Name(record.name()),
@@ -139,6 +140,7 @@ api::Sandbox Daemon::Impl::start(const std::string& name, const api::StartReques
     transition(entry, [](Record& next) { next.state = SandboxState::Queued; });
   }
   ScopeExit undo([&] { undo_queueing(entry); });
+  require_disk_alone(entry);
   StartQueue::Turn turn = await_turn(entry);
   launch_queued(entry, image, kernel, nullptr);
   undo.release();

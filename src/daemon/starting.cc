@@ -44,6 +44,24 @@ Record Daemon::Impl::new_record(const api::SandboxSpec& spec, store::Image& imag
   return record;
 }
 
+// A file system is one machine's at a time. Asked when the record says Queued: of two that come at
+// once at least one sees the other.
+void Daemon::Impl::require_disk_alone(const EntryPtr& entry) {
+  const Record record = snapshot(entry);
+  if (!record.spec.kept_disk) return;
+  for (const EntryPtr& other : entries()) {
+    if (other == entry) continue;
+    const Record user = snapshot(other);
+    if (!user.spec.kept_disk || user.spec.kept_disk->name != record.spec.kept_disk->name ||
+        !api::is_live(user.state))
+      continue;
+    throw api::ApiError(
+        Kind::Conflict,
+        "disk " + record.spec.kept_disk->name + " is in use by sandbox " + user.name(),
+        "stop it first with: mvm down " + user.name());
+  }
+}
+
 size_t Daemon::Impl::starts_at_once() const {
   if (options_.starts_at_once != 0) return options_.starts_at_once;
   return std::max<size_t>(2, std::thread::hardware_concurrency());

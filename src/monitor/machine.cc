@@ -58,6 +58,9 @@ Machine::Machine(loop::Loop& loop, Chassis& chassis, const proto::MonitorConfig&
            {.access = virtio::Access::ReadOnly, .serial = "mvm-root", .limits = limits});
   add_disk(take(fds, MonitorFd::Overlay),
            {.access = virtio::Access::ReadWrite, .serial = "mvm-overlay", .limits = limits});
+  if (config.kept_disk)
+    add_disk(take(fds, MonitorFd::KeptDisk),
+             {.access = virtio::Access::ReadWrite, .serial = "mvm-kept", .limits = limits});
   DeviceSlot& vsock_slot = add_device(vsock_);
   streams_.attach(vsock_slot, vsock_);
   for (uint16_t queue = 0; queue < vsock_slot.kick_fds().size(); ++queue)

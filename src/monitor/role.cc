@@ -149,6 +149,21 @@ static sys::Message next_message(const sys::Fd& socket, size_t most) {
   return std::move(*message);
 }
 
+// Puts descriptors where they belong; the last kinds are there when the configuration says so.
+static bool place(std::vector<sys::Fd> handed, const proto::MonitorConfig& config,
+                  MonitorFds& fds) {
+  size_t next = 0;
+  for (size_t which = 0; which < kFdCount; ++which) {
+    const auto kind = static_cast<proto::MonitorFd>(which);
+    if ((kind == proto::MonitorFd::KeptDisk && !config.kept_disk) ||
+        (kind == proto::MonitorFd::Tap && !config.nic))
+      continue;
+    if (next == handed.size()) return false;
+    fds.at(which) = std::move(handed[next++]);
+  }
+  return next == handed.size();
+}
+
 // The first three stages of the jail, and what it is handed: nothing that comes from an image or a
 // guest is looked at before they are done.
 static void run_jailed(sys::Fd socket, jail::Isolation isolation) {
@@ -165,12 +180,14 @@ static void run_jailed(sys::Fd socket, jail::Isolation isolation) {
 
   sys::Message second = next_message(socket, proto::kMaxMonitorMessage);
   const auto config = proto::MonitorConfig::decode(second.data);
-  if (!config || second.fds.size() != (config->nic ? kFdCount : kFdCount - 1))
-    throw Error(Kind::Invalid, "the monitor's configuration does not decode");
   MonitorFds fds;
-  std::ranges::move(second.fds, fds.begin());
-  const sys::Fd& disk = fds.at(static_cast<size_t>(proto::MonitorFd::Overlay));
-  jail::limit_file_size(std::max(sys::file_size(disk.get()), kSmallestFileLimit));
+  if (!config || !place(std::move(second.fds), *config, fds))
+    throw Error(Kind::Invalid, "the monitor's configuration does not decode");
+  uint64_t largest = kSmallestFileLimit;
+  for (const proto::MonitorFd which : {proto::MonitorFd::Overlay, proto::MonitorFd::KeptDisk})
+    if (const sys::Fd& disk = fds.at(static_cast<size_t>(which)))
+      largest = std::max(largest, sys::file_size(disk.get()));
+  jail::limit_file_size(largest);
   run(std::move(socket), chassis, *config, std::move(fds));
 }
 

@@ -64,6 +64,7 @@ Bytes MonitorConfig::encode() const {
     map.unsigned_integer("cpus", cpus);
     map.string("cmdline", cmdline);
     map.boolean("serial", serial);
+    map.boolean("kept_disk", kept_disk);
     map.unsigned_integer("disk_bandwidth", disk_bandwidth);
     map.unsigned_integer("disk_iops", disk_iops);
     if (nic) write_nic(map.field("nic"), *nic);
@@ -81,6 +82,8 @@ std::optional<MonitorConfig> MonitorConfig::decode(ByteView data) {
       config.cmdline = in.string(kMaxText);
     } else if (field.is("serial")) {
       config.serial = in.boolean();
+    } else if (field.is("kept_disk")) {
+      config.kept_disk = in.boolean();
     } else if (field.is("disk_bandwidth")) {
       config.disk_bandwidth = in.unsigned_integer();
     } else if (field.is("disk_iops")) {

@@ -93,6 +93,7 @@ Bytes SandboxConfig::encode() const {
     map.field("audit");
     encode_audit(out, audit);
     if (network) map.field("network").raw(network->encode());
+    map.string("kept_path", kept_path);
     map.boolean("secrets", secrets);
   }
   return out;
@@ -156,6 +157,8 @@ std::optional<SandboxConfig> SandboxConfig::decode(ByteView data) {
     } else if (field.is("network")) {
       config.network = NetworkConfig::decode(in.skip());
       if (!config.network) in.fail();
+    } else if (field.is("kept_path")) {
+      config.kept_path = in.string(kMaxText);
     } else if (field.is("secrets")) {
       config.secrets = in.boolean();
     } else {

@@ -36,12 +36,12 @@ static constexpr uint64_t kMaxFiles = 2'048;
 static constexpr uint64_t kFlowFiles = 16'384;
 // Records, and lines of the daemon's log, which may be long already.
 static constexpr uint64_t kMaxFileSize = 256 << 20;
-// The descriptors of one message, all there or Error{Invalid}.
+// The first `count` descriptors, those of one message, all there or Error{Invalid}.
 template <size_t Count>
-static std::array<sys::Fd, Count> take_fds(std::vector<sys::Fd> received) {
-  if (received.size() != Count)
+static std::array<sys::Fd, Count> take_fds(std::vector<sys::Fd> received, size_t count = Count) {
+  if (received.size() != count)
     throw Error(Kind::Invalid, "a message came with " + std::to_string(received.size()) +
-                                   " descriptors instead of " + std::to_string(Count));
+                                   " descriptors instead of " + std::to_string(count));
   std::array<sys::Fd, Count> fds;
   std::ranges::move(received, fds.begin());
   return fds;
@@ -120,7 +120,9 @@ int run_sandbox(jail::Isolation isolation) {
   if (!config) throw Error(Kind::Invalid, "the sandbox's configuration does not decode");
   // TLS is the network's business; what is left is the audit log.
   if (!config->network) crypto::use_digests_and_signatures_alone();
-  SandboxFds fds = take_fds<static_cast<size_t>(proto::SandboxFd::Count)>(std::move(message.fds));
+  constexpr auto kFds = static_cast<size_t>(proto::SandboxFd::Count);
+  SandboxFds fds =
+      take_fds<kFds>(std::move(message.fds), config->kept_path.empty() ? kFds - 1 : kFds);
   std::shared_ptr<const secret::Secrets> secrets;
   // Kept for the record of a start that fails, whose descriptors are gone by then.
   const sys::Fd data = fds.at(static_cast<size_t>(proto::SandboxFd::Data)).duplicate();

@@ -81,6 +81,7 @@ static std::string kernel_command_line(const proto::SandboxConfig& config,
                      "random.trust_cpu=on dummy.numdummies=0"
                      " mvm.root=/dev/vda mvm.overlay=/dev/vdb mvm.hostname=" +
                      config.hostname + network;
+  if (!config.kept_path.empty()) line += " mvm.kept=/dev/vdc," + config.kept_path;
   if (config.profile != proto::Profile::Dev)
     line += " mvm.profile=" + std::string(proto::profile_name(config.profile));
   if (config.kernel_console != "ttyS0") line += " 8250.nr_uarts=0";
@@ -325,16 +326,16 @@ void Sandbox::Impl::run_machine() {
   machine.cmdline = kernel_command_line(config_, network_.guest_settings());
   machine.nic = network_.card();
   machine.serial = config_.kernel_console == "ttyS0";
-  std::array<int, static_cast<size_t>(proto::MonitorFd::Count)> passed{};
-  const auto pass = [&](proto::MonitorFd which, const sys::Fd& fd) {
-    passed.at(static_cast<size_t>(which)) = fd.get();
-  };
-  pass(proto::MonitorFd::ConsoleLog, take(machine_fds_, proto::SandboxFd::ConsoleLog));
-  pass(proto::MonitorFd::Root, take(machine_fds_, proto::SandboxFd::Root));
-  pass(proto::MonitorFd::Overlay, take(machine_fds_, proto::SandboxFd::Overlay));
+  machine.kept_disk = !config_.kept_path.empty();
+  // In the order of MonitorFd.
+  std::vector<int> passed;
+  for (const auto which :
+       {proto::SandboxFd::ConsoleLog, proto::SandboxFd::Root, proto::SandboxFd::Overlay})
+    passed.push_back(take(machine_fds_, which).get());
+  if (machine.kept_disk) passed.push_back(take(machine_fds_, proto::SandboxFd::KeptDisk).get());
   const sys::Fd tap = network_.take_tap();
-  pass(proto::MonitorFd::Tap, tap);
-  monitor_->release(*loop_, machine, std::span(passed).first(passed.size() - (machine.nic ? 0 : 1)),
+  if (machine.nic) passed.push_back(tap.get());
+  monitor_->release(*loop_, machine, passed,
                     {[this](const proto::MonitorEvent& event) { on_monitor_event(event); },
                      [this](sys::ExitStatus status) { on_monitor_exit(status); }});
   machine_fds_ = {};

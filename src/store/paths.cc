@@ -99,7 +99,7 @@ void Paths::ensure_runtime() const {
 void Paths::ensure_data() const {
   ensure_private_directory(data_);
   for (const std::string& path : {images_dir(), blobs_dir(), kernels_dir(), initramfs_dir(),
-                                  overlays_dir(), sandboxes_dir(), audit_dir()})
+                                  overlays_dir(), sandboxes_dir(), disks_dir(), audit_dir()})
     ensure_private_directory(path);
 }
 
@@ -123,6 +123,9 @@ std::string Paths::audit_log(std::string_view id) const { return joined(audit_di
 std::string Paths::sandbox_data(std::string_view id) const { return joined(sandboxes_dir(), id); }
 std::string Paths::overlay_image(std::string_view id) const {
   return joined(sandboxes_dir(), id, "overlay.img");
+}
+std::string Paths::kept_disk(std::string_view name) const {
+  return joined(disks_dir(), std::string(name) + ".img");
 }
 std::string Paths::console_log(std::string_view id) const {
   return joined(sandboxes_dir(), id, "console.log");

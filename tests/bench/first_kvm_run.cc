@@ -36,8 +36,8 @@ static double measure(const std::string& program, const std::string& kernel,
   const int base_fds[] = {kvm.get(), kernel_file.get(), initramfs.get()};
   static_assert(std::size(base_fds) == static_cast<size_t>(proto::BaseFd::Count));
   const int fds[] = {log.get(), disk.get(), disk.get()};
-  // All but the TAP of a network card.
-  static_assert(std::size(fds) == static_cast<size_t>(proto::MonitorFd::Tap));
+  // All but a kept disk and the TAP of a network card.
+  static_assert(std::size(fds) == static_cast<size_t>(proto::MonitorFd::KeptDisk));
   const proto::MachineBase base{.memory = 256 << 20};
   proto::MonitorConfig config;
   config.cmdline = "quiet";

@@ -54,6 +54,15 @@ struct Limits {
 };
 
 // What to make. The values here are the defaults; an absent key keeps them.
+// A second writable disk, which outlives the sandbox: who is made with its name later finds what is
+// on it. One sandbox at a time.
+struct KeptDisk {
+  std::string name;
+  std::string path;   // where it is in the sandbox; new, it gets what the image has there
+  uint64_t size = 0;  // bytes, sparse; one that is there grows to it and never shrinks
+  bool operator==(const KeptDisk&) const = default;
+};
+
 struct SandboxSpec {
   std::string name;    // empty: the daemon picks one
   std::string image;   // name or digest; mandatory
@@ -61,10 +70,11 @@ struct SandboxSpec {
   uint32_t cpus = 1;
   uint64_t memory = uint64_t{512} << 20;  // bytes
   uint64_t disk = uint64_t{8} << 30;      // bytes; the writable layer, sparse
-  uint64_t disk_bandwidth = 0;            // of each disk, bytes a second; 0: no limit
-  uint64_t disk_iops = 0;                 // of each disk, requests a second; 0: no limit
-  bool huge_pages = false;                // memory from the host's reserve of 2 MiB pages
-  uint64_t watchdog_ms = 0;               // end a guest that has not answered for so long; 0: never
+  std::optional<KeptDisk> kept_disk;
+  uint64_t disk_bandwidth = 0;  // of each disk, bytes a second; 0: no limit
+  uint64_t disk_iops = 0;       // of each disk, requests a second; 0: no limit
+  bool huge_pages = false;      // memory from the host's reserve of 2 MiB pages
+  uint64_t watchdog_ms = 0;     // end a guest that has not answered for so long; 0: never
   std::map<std::string, std::string> env;  // for every command in the sandbox
   std::string workdir;                     // empty: the image's, else "/"
   std::string user;                        // empty: the image's, else root

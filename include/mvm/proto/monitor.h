@@ -24,6 +24,7 @@ enum class MonitorFd : size_t {
   ConsoleLog,  // where console and serial output go
   Root,        // first disk, read-only
   Overlay,     // second disk, writable
+  KeptDisk,    // third disk, writable; there only when the configuration has one
   Tap,         // the guest's link; there only when the configuration has a network card
   Count,
 };
@@ -43,6 +44,7 @@ struct MonitorConfig {
   uint32_t cpus = 1;  // 1 to kMaxMachineCpus; anything else does not decode
   std::string cmdline;
   bool serial = false;  // describe and probe a UART at 0x3f8 (COM1)
+  bool kept_disk = false;
   // For each disk; 0 is no limit.
   uint64_t disk_bandwidth = 0;  // bytes a second, read and written together
   uint64_t disk_iops = 0;       // requests a second

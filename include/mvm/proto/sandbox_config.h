@@ -35,6 +35,7 @@ enum class SandboxFd : size_t {
   Overlay,     // writable layer, O_RDWR
   AuditLog,    // O_PATH directory data/audit/<id>, where its next files go
   AuditFile,   // the one that was begun for this start, to append to
+  KeptDisk,  // a disk that outlives the sandbox, O_RDWR; there only when the configuration has one
   Count,
 };
 
@@ -80,7 +81,8 @@ struct SandboxConfig {
   uint64_t idle_timeout_ms = 0;
   AuditConfig audit;
   std::optional<NetworkConfig> network;  // nothing: no network card
-  bool secrets = false;  // there are some: they follow in a message of their own (secrets.h)
+  std::string kept_path;  // where the kept disk is in the guest; empty: there is none
+  bool secrets = false;   // there are some: they follow in a message of their own (secrets.h)
 
   Bytes encode() const;
   static std::optional<SandboxConfig> decode(ByteView data);

@@ -60,6 +60,7 @@ class Paths {
   std::string initramfs_dir() const { return data_ + "/initramfs"; }
   std::string overlays_dir() const { return data_ + "/overlay"; }
   std::string sandboxes_dir() const { return data_ + "/sandboxes"; }
+  std::string disks_dir() const { return data_ + "/disks"; }
   // Held by whoever builds; says who.
   std::string builder_lock() const { return data_ + "/builder.lock"; }
   std::string audit_dir() const { return data_ + "/audit"; }
@@ -67,6 +68,7 @@ class Paths {
   std::string audit_public_key() const { return audit_dir() + "/key.pub"; }
   std::string sandbox_data(std::string_view id) const;
   std::string overlay_image(std::string_view id) const;
+  std::string kept_disk(std::string_view name) const;  // outlives sandboxes
   std::string console_log(std::string_view id) const;
   std::string exit_file(std::string_view id) const;
   void make_sandbox_data(std::string_view id) const;

@@ -3,10 +3,13 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import tempfile
 
+import oci
+from terminal import on_terminal
 from harness import MVM, eventually, equal, expect, has, mvm, ok, start
 
 STAND_IN = os.environ.get("MVM_NIX_STAND_IN", "")
@@ -37,7 +40,9 @@ PLAIN = """{
 
 
 def build(folder, *args, **options):
-    return mvm("build", folder, *args, env=BUILDER, timeout=400, **options)
+    """By the builder's image as an OCI image, pinned."""
+    pinned = json.loads(ok("image", "inspect", "mvm-builder", "--json").out)["digest"]
+    return mvm("build", folder, *args, env={**BUILDER, "MVM_BUILDER_IMAGE": pinned}, timeout=400, **options)
 
 
 def test_a_guest_made_by_mkguest_boots_and_is_not_built_twice():
@@ -124,7 +129,7 @@ def test_what_goes_wrong_is_explained():
         equal(got.code, 124, repr(got))
 
 
-def test_up_builds_what_the_manifest_names_and_the_builder_can_be_removed():
+def test_up_builds_what_the_manifest_names():
     with flake(PLAIN % GUEST) as folder:
         pathlib.Path(folder, "mvm.toml").write_text(f'name = "built"\nflake = "{folder}"\nmem = "128M"\nworkdir = "/"\n')
         up = mvm("up", "-f", folder + "/mvm.toml", env=BUILDER, timeout=300)
@@ -132,7 +137,47 @@ def test_up_builds_what_the_manifest_names_and_the_builder_can_be_removed():
         equal(ok("exec", "built", "--", "/bin/sh", "-c", "echo from a flake").out, "from a flake\n")
         equal(json.loads(ok("inspect", "built", "--json").out)["image"], "built")
     ok("rm", "-f", "built")
-    has(ok("builder", "gc", timeout=200, env=BUILDER).out, "freed")
+
+
+def test_the_builder_is_made_anew_around_its_store():
+    # There is garbage in it.
+    collected = ok("builder", "gc", timeout=300, env={**BUILDER, "MVM_BUILDER_MEM": "800M"})
+    has(collected.err, "made anew, around its store; changed: mem\n")
+    expect(int(re.search(r"(\d+) store paths deleted", collected.out).group(1)) > 0, repr(collected))
+    # The last build of each name is none.
+    kept = ok("exec", "mvm-builder", "--", "sh", "-c", "cat /nix/var/nix/gcroots/mvm/*/image.json | grep -c '\"mvm\":1'").out
+    expect(int(kept) >= 3, f"{kept} builds are left")
     expect(json.loads(ok("builder", "status", "--json").out)["disk_used"] > 0, "the builder's disk takes nothing")
+
+
+def test_its_shell_has_a_terminal_where_there_is_one():
+    with on_terminal("builder", "shell") as sitting:
+        sitting.type("[ -t 0 ] && grep ' /nix ' /proc/mounts; echo it is $((6 * 7))\n")
+        sitting.wait_for("/dev/vdc /nix ext4 rw")
+        sitting.wait_for("it is 42")
+        sitting.type("exit 7\n")
+        equal(sitting.code(), 7)
+    piped = mvm("builder", "shell", stdin=b"[ -t 0 ] || echo $((6 * 7)); exit 3\n")
+    equal((piped.code, piped.out), (3, "42\n"), repr(piped))
+
+
+def test_an_image_with_a_store_of_its_own_begins_the_disk_with_it():
+    with tempfile.TemporaryDirectory() as folder:
+        oci.layout(folder, {"bin/sh": ("/nix/store/tools/busybox", 0o777, 0)}, {"Env": ["PATH=/bin"]}, "nix/store/tools/busybox")
+        ok("image", "import", folder, "own-store")
+    own = {**BUILDER, "MVM_BUILDER_IMAGE": "own-store", "MVM_BUILDER_MEM": "256M"}
+    # On the disk that another image began, its programs are not.
+    refused = mvm("builder", "gc", timeout=200, env=own)
+    equal(refused.code, 125, repr(refused))
+    has(refused.err, "Nix does not run in the builder of image own-store")
+    status = json.loads(ok("builder", "status", "--json").out)
+    equal(status["sandbox"], None)
+    expect(status["disk_used"] > 0, "the store is gone")
     ok("builder", "reset")
-    equal(json.loads(ok("builder", "status", "--json").out)["sandbox"], None)
+    equal(json.loads(ok("builder", "status", "--json").out)["disk_used"], 0)
+    try:
+        shell = mvm("builder", "shell", stdin=b"busybox stat -c %a /nix/store/tools/busybox; exit 0\n", env=own)
+        equal((shell.code, shell.out), (0, "755\n"), repr(shell))
+    finally:
+        ok("builder", "reset")
+        ok("image", "rm", "own-store")

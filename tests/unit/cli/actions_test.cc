@@ -56,7 +56,10 @@ class FakeDaemon final : public api::Service {
   }
   api::Sandbox create(const api::SandboxSpec& spec) override {
     created.push_back(spec);
-    return by_name[spec.name] = made(spec);
+    api::Sandbox& sandbox = by_name[spec.name] = made(spec);
+    for (const auto& image : image_list)
+      if (image.name == spec.image) sandbox.image_digest = image.digest;
+    return sandbox;
   }
   api::Sandbox sandbox(const std::string& name) override {
     const auto found = by_name.find(name);
@@ -170,6 +173,7 @@ class FakeDaemon final : public api::Service {
     sandbox.name = spec.name;
     sandbox.state = api::SandboxState::Running;
     sandbox.image = spec.image;
+    sandbox.labels = spec.labels;
     sandbox.cpus = spec.cpus;
     sandbox.memory = spec.memory;
     sandbox.disk = spec.disk;
@@ -1086,6 +1090,52 @@ TEST_F(BuiltBefore, OtherwiseTheBuilderIsMadeAsTheSettingsSay) {
   EXPECT_EQ(daemon.created.back().memory, uint64_t{2} << 30);
   EXPECT_EQ(daemon.created.back().disk, uint64_t{9} << 30);
   EXPECT_THAT(daemon.created.back().network.allow_hosts, ElementsAre("cache.example"));
+}
+
+// Its store is on a disk of its own, which the next builder gets.
+TEST_F(BuiltBefore, TheBuilderIsMadeAnewWhenSettingsOrItsImageChange) {
+  daemon.adopted.reset();
+  failure({"build"});
+  ASSERT_TRUE(daemon.created.back().kept_disk);
+  EXPECT_EQ(daemon.created.back().kept_disk->path, "/nix");
+  EXPECT_EQ(daemon.created.back().kept_disk->size, uint64_t{64} << 30);
+  const auto again = [&] {
+    daemon.calls.clear();
+    failure({"build"});
+    return testing::PrintToString(daemon.calls);
+  };
+  EXPECT_THAT(again(), testing::Not(HasSubstr("remove")));
+  daemon.image_list.back().digest = "another";
+  // What was written is on the store's disk before.
+  EXPECT_THAT(again(),
+              testing::AllOf(HasSubstr("stop mvm-builder"), testing::Not(HasSubstr(" kill")),
+                             HasSubstr("remove mvm-builder force")));
+  EXPECT_EQ(daemon.created.size(), 2U);
+  EXPECT_EQ(daemon.created.back().kept_disk->name, daemon.created.front().kept_disk->name);
+  write("mvm.toml", "[builder]\nmem = \"2G\"\n");
+  EXPECT_THAT(again(), HasSubstr("remove mvm-builder force"));
+  EXPECT_EQ(daemon.created.size(), 3U);
+  EXPECT_THAT(again(), testing::Not(HasSubstr("remove")));
+}
+
+TEST_F(BuiltBefore, TheBuildersImageIsPulledWhereItIsOfARegistry) {
+  const std::string pinned = "registry.example/nixos/nix@sha256:" + std::string(64, 'a');
+  write("mvm.toml", "[builder]\nimage = \"" + pinned + "\"\n");
+  failure({"build"});
+  EXPECT_THAT(daemon.calls, testing::Contains("pull_image " + pinned));
+}
+
+TEST_F(BuiltBefore, ResetRemovesTheStoreAlsoWithoutABuilder) {
+  const std::string store = folder.path() + "/data/disks/mvm-builder.img";
+  sys::make_directories(folder.path() + "/data/disks");
+  sys::write_file_atomic(store, as_bytes(std::string(1 << 20, 'x')));
+  EXPECT_EQ(run({"builder", "status"}), 0);
+  EXPECT_THAT(out, HasSubstr("the store that was kept (1"));
+  EXPECT_EQ(run({"builder", "reset"}), 0);
+  EXPECT_EQ(out, "the builder is removed, with its store\n");
+  EXPECT_FALSE(sys::exists(store));
+  EXPECT_EQ(run({"builder", "reset"}), 0);
+  EXPECT_EQ(out, "there is no builder\n");
 }
 
 TEST_F(BuiltBefore, TheBuilderIsNotMistakenForAnotherSandbox) {

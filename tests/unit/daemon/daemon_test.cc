@@ -118,6 +118,71 @@ TEST_F(DaemonTest, RefusesWhatCannotBeAndNamesTheKey) {
   EXPECT_TRUE(client()->sandboxes(true).empty());
 }
 
+// ---- disks that outlive sandboxes
+
+static api::SandboxSpec with_disk(api::SandboxSpec spec, uint64_t size = api::kMinDisk) {
+  spec.kept_disk = {"store", "/nix", size};
+  return spec;
+}
+
+TEST_F(DaemonTest, KeptDiskOutlivesItsSandboxAndGrows) {
+  start();
+  client()->create(with_disk(spec("one")));
+  const std::string disk = paths_.kept_disk("store");
+  constexpr uint64_t kPlace = uint64_t{8} << 20;
+  sys::pwrite_all(sys::open_file(disk, O_WRONLY).get(), as_bytes("kept"), kPlace);
+  client()->remove("one", true);
+  client()->create(with_disk(spec("two"), 2 * api::kMinDisk));
+  const sys::Fd file = sys::open_file(disk, O_RDONLY);
+  EXPECT_EQ(sys::file_size(file.get()), 2 * api::kMinDisk);
+  std::array<std::byte, 4> content{};
+  EXPECT_TRUE(sys::pread_exact(file.get(), content, kPlace));
+  EXPECT_EQ(as_text(content), "kept");
+  // It never shrinks.
+  client()->remove("two", true);
+  client()->create(with_disk(spec("three")));
+  EXPECT_EQ(sys::file_size(file.get()), 2 * api::kMinDisk);
+}
+
+TEST_F(DaemonTest, KeptDiskIsOfOneRunningSandbox) {
+  start();
+  client()->create(with_disk(spec("one")));
+  const Error error = error_of([&] { client()->create(with_disk(spec("two"))); });
+  EXPECT_EQ(error.kind(), Kind::Conflict);
+  EXPECT_NE(error.message().find("in use by sandbox one"), std::string::npos) << error.message();
+  EXPECT_EQ(client()->sandboxes(true).size(), 1U);
+  client()->stop("one", {});
+  client()->create(with_disk(spec("two")));
+  EXPECT_EQ(error_of([&] { client()->start("one", {}); }).kind(), Kind::Conflict);
+  EXPECT_EQ(client()->sandbox("one").state, SandboxState::Stopped);
+  client()->stop("two", {});
+  EXPECT_EQ(client()->start("one", {}).state, SandboxState::Running);
+}
+
+// The path is a word of the kernel's command line.
+TEST_F(DaemonTest, KeptDiskHasANameASizeAndAPlaceOfItsOwn) {
+  start();
+  const auto complaint = [&](const api::KeptDisk& disk) {
+    api::SandboxSpec bad = spec("web");
+    bad.kept_disk = disk;
+    const Error error = error_of([&] { client()->create(bad); });
+    EXPECT_EQ(error.kind(), Kind::Invalid) << error.message();
+    return error.message();
+  };
+  for (const char* name : {"", "../x", "a/b", "a b"})
+    EXPECT_NE(complaint({name, "/nix", api::kMinDisk}).find("kept_disk.name"), std::string::npos);
+  for (const uint64_t size : {uint64_t{0}, api::kMinDisk - 1, UINT64_MAX})
+    EXPECT_NE(complaint({"d", "/nix", size}).find("kept_disk.size"), std::string::npos);
+  for (const std::string& path :
+       {std::string(), std::string("/"), std::string("nix"), std::string("/a b"),
+        std::string("/a init=/x"), std::string("/a//b"), std::string("/a/../b"),
+        std::string("/./a"), std::string("/a/"), std::string("/dev"), std::string("/run/x"),
+        "/" + std::string(255, 'a')})
+    EXPECT_NE(complaint({"d", path, api::kMinDisk}).find("kept_disk.path"), std::string::npos)
+        << path;
+  EXPECT_TRUE(sys::list_directory(paths_.disks_dir()).empty());
+}
+
 TEST_F(DaemonTest, PicksANameWhenNoneIsGiven) {
   start();
   const auto made = client()->create(spec(""));

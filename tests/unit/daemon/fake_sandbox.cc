@@ -193,7 +193,9 @@ int run_fake_sandbox() {
   auto message = sys::receive_message(proto::kConfigFd, proto::kMaxConfigMessage);
   if (!message || message->data.empty()) return 3;  // the daemon went before it said go
   auto config = proto::SandboxConfig::decode(message->data);
-  if (!config || message->fds.size() != static_cast<size_t>(proto::SandboxFd::Count)) return 4;
+  if (!config || message->fds.size() != static_cast<size_t>(proto::SandboxFd::Count) -
+                                            (config->kept_path.empty() ? 1 : 0))
+    return 4;
   proto::SecretsConfig secrets;
   if (config->secrets) {
     const auto behind = sys::receive_message(proto::kConfigFd, proto::kMaxSecretsMessage);

@@ -58,6 +58,7 @@ class DaemonPlants : public testing::Test {
     spec.image = "base";
     spec.memory = api::kMinMemory;
     spec.disk = api::kMinDisk;
+    spec.kept_disk = {"store", "/nix", api::kMinDisk};
     return spec;
   }
 
@@ -99,6 +100,7 @@ TEST_F(DaemonPlants, AtItsStart) {
       paths_.audit_log("sb-removed") + "/" + audit::file_name(1),
       paths_.data(),
       paths_.overlays_dir(),
+      paths_.disks_dir(),
       paths_.initramfs_dir(),
       paths_.sandboxes_dir() + "/sb-planted",
       paths_.sandboxes_runtime() + "/planted",
@@ -121,6 +123,8 @@ TEST_F(DaemonPlants, WhereASandboxStarts) {
     std::vector<std::string> files = {
         paths_.overlay_image(id),
         paths_.overlay_image(id) + ".new",
+        paths_.kept_disk("store"),
+        paths_.kept_disk("store") + ".new-",
         paths_.console_log(id),
         paths_.exit_file(id),
         paths_.sandbox_data(id),

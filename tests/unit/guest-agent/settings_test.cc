@@ -28,6 +28,14 @@ TEST(Settings, HasDefaultsAndTakesTheLastWord) {
   EXPECT_FALSE(settings.verbose);
 }
 
+TEST(Settings, HasAKeptDiskWithAPlaceOrNone) {
+  EXPECT_FALSE(parse_settings("mvm.root=/dev/vda").kept);
+  EXPECT_EQ(parse_settings("mvm.kept=/dev/vdc,/nix").kept, (KeptDisk{"/dev/vdc", "/nix"}));
+  for (const char* word : {"mvm.kept=", "mvm.kept=/dev/vdc", "mvm.kept=/dev/vdc,", "mvm.kept=a,nix",
+                           "kept=/dev/vdc,/nix"})
+    EXPECT_FALSE(parse_settings(word).kept) << word;
+}
+
 TEST(Settings, IgnoresPortsThatAreNone) {
   for (const char* word :
        {"mvm.port=0", "mvm.port=4294967295", "mvm.port=-1", "mvm.port=", "mvm.port=x"})

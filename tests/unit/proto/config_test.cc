@@ -28,6 +28,7 @@ TEST(SandboxConfig, SurvivesARoundTrip) {
   config.exec_pids = 3;
   config.ttl_ms = 4;
   config.idle_timeout_ms = 5;
+  config.kept_path = "/nix";
   config.audit = {
       .file = 2, .file_size = 3, .log_size = 4, .seq = 5, .strict = true, .paths = false};
   config.audit.prev.fill(std::byte{0xff});
@@ -40,6 +41,7 @@ TEST(SandboxConfig, SurvivesARoundTrip) {
   EXPECT_EQ(again->watchdog_ms, 30'000U);
   EXPECT_EQ(again->health, config.health);
   EXPECT_EQ(again->audit, config.audit);
+  EXPECT_EQ(again->kept_path, "/nix");
 }
 
 TEST(MonitorEvent, SurvivesARoundTripAndNoTruncationDecodes) {
@@ -61,9 +63,11 @@ TEST(MonitorConfig, SurvivesARoundTrip) {
   MonitorConfig config;
   config.cpus = kMaxMachineCpus;
   config.cmdline = "quiet";
+  config.kept_disk = true;
   const auto again = MonitorConfig::decode(config.encode());
   ASSERT_TRUE(again);
   EXPECT_EQ(again->encode(), config.encode());
+  EXPECT_TRUE(again->kept_disk);
 }
 
 TEST(MonitorConfig, RefusesMachinesThatMakeNoSense) {
