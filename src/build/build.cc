@@ -94,7 +94,7 @@ class Build {
     if (request_.flake.remote.empty()) {
       const std::string& local = request_.flake.local;
       const std::string path = local.starts_with('/') ? local : request_.directory + "/" + local;
-      source_ = find_source(path, request_.flake.subdirectory);
+      source_ = find_source(path, request_.flake.subdirectory, submodules());
     } else if (request_.update_lock) {
       throw Error(Kind::Invalid, "the lock file of a flake that is elsewhere cannot be updated");
     }
@@ -102,6 +102,10 @@ class Build {
       inputs_.push_back(input_source(directory));
       input_digests_.push_back(digest_of(inputs_.back()));
     }
+  }
+
+  Submodules submodules() const {
+    return request_.flake.submodules ? Submodules::Taken : Submodules::LeftOut;
   }
 
   // Empty when the same words may mean another content tomorrow.
@@ -188,7 +192,11 @@ class Build {
     if (!source_->subdirectory.empty())
       return std::string("git+file://") + kFlakePlace + "?dir=" + escaped(source_->subdirectory);
     std::string text = std::string("path:") + kFlakePlace;
-    if (with_revision && !source_->revision.empty()) text += "?rev=" + source_->revision;
+    if (with_revision && !source_->revision.empty()) {
+      text += "?rev=" + source_->revision;
+      if (const auto count = source_->revision_count())
+        text += "&revCount=" + std::to_string(*count);
+    }
     return text;
   }
 
@@ -272,6 +280,10 @@ class Build {
               (said.result.signal == 9 ? "; if the builder ran out of memory: [builder] mem" : ""));
     Explanation why = explain(said.err, command_of(request_));
     std::string text = readable(said.err);
+    if (const std::string path = untracked_in(text); !path.empty()) {
+      why.message = path + " is not tracked by git, so it is no part of the flake";
+      why.hint = "git add " + path;
+    }
     throw BuildFailed(shown() + ": " + why.message, why.hint, std::move(text));
   }
 
@@ -290,6 +302,18 @@ class Build {
         text.replace(at, place.size() + 5, source_->root), at += source_->root.size();
     }
     return text;
+  }
+
+  // The first file that Nix misses, by its name here, and that is there all the same.
+  std::string untracked_in(std::string_view text) const {
+    if (!source_ || !source_->git || text.find("No such file") == text.npos) return "";
+    const std::string top = source_->root == "/" ? "/" : source_->root + "/";
+    for (size_t at = 0; (at = text.find("'" + top, at)) != text.npos; ++at) {
+      const std::string_view path = text.substr(at + 1, text.find('\'', at + 1) - at - 1);
+      if (!source_->tracked.contains(path.substr(top.size())) && sys::exists(std::string(path)))
+        return std::string(path.substr(top.size()));
+    }
+    return "";
   }
 
   // Where Nix has put the flake's files: their place in the store says what they are, so putting
@@ -345,7 +369,8 @@ class Build {
     sys::write_file_atomic(file, as_bytes(lock), 0644);
     track(*source_, file);
     lock_changed_ = true;
-    source_ = find_source(source_->flake_file().substr(0, source_->flake_file().rfind('/')), "");
+    source_ = find_source(source_->flake_file().substr(0, source_->flake_file().rfind('/')), "",
+                          submodules());
     sent_ = false;
   }
 

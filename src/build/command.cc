@@ -20,7 +20,13 @@ static std::string quoted(const std::string& word) {
 std::string command_of(const Request& request) {
   const FlakeRef& flake = request.flake;
   std::string reference = flake.remote.empty() ? flake.local : flake.remote;
-  if (!flake.subdirectory.empty()) reference += "?dir=" + flake.subdirectory;
+  char separator = '?';
+  const auto ask = [&](const std::string& what) {
+    reference += separator + what;
+    separator = '&';
+  };
+  if (!flake.subdirectory.empty()) ask("dir=" + flake.subdirectory);
+  if (flake.submodules) ask("submodules=1");
   if (!flake.attribute.empty()) reference += "#" + flake.attribute;
   std::string line = "mvm build " + quoted(request.directory) + " --flake " + quoted(reference) +
                      " --name " + quoted(request.name);

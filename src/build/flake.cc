@@ -70,11 +70,16 @@ FlakeRef parse_flake(std::string_view text) {
           "git+ssh:, https: are");
   }
   if (const size_t query = reference.find('?'); query != reference.npos) {
-    const std::string_view asked = reference.substr(query + 1);
-    if (!asked.starts_with("dir=") || asked.find('&') != asked.npos ||
-        !is_relative_inside(asked.substr(4)))
-      wrong(text, "of a folder only ?dir=SUBFOLDER can be asked");
-    flake.subdirectory = asked.substr(4);
+    for (const std::string_view asked : split(reference.substr(query + 1), '&')) {
+      if (asked == "submodules=1") {
+        flake.submodules = true;
+      } else if (asked.starts_with("dir=") && is_relative_inside(asked.substr(4)) &&
+                 flake.subdirectory.empty()) {
+        flake.subdirectory = asked.substr(4);
+      } else {
+        wrong(text, "of a folder only ?dir=SUBFOLDER and ?submodules=1 can be asked");
+      }
+    }
     reference = reference.substr(0, query);
   }
   flake.local = reference.empty() ? "." : std::string(reference);

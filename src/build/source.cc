@@ -156,14 +156,25 @@ void take_head(Source& source, const Said& head, const Said& changes) {
   if (fine(changes) && changes.out.empty()) source.revision = text.substr(0, blank);
 }
 
-Source git_source(std::string root) {
+// One name after another. That of a submodule that was not fetched is a folder's, and takes
+// nothing.
+void take_all_tracked(Source& source, std::string_view listed) {
+  for (const std::string_view path : split(listed, '\0'))
+    if (!path.empty()) source.tracked.emplace_hint(source.tracked.end(), path);
+}
+
+Source git_source(std::string root, Submodules submodules) {
   Source source;
   source.root = std::move(root);
   source.git = true;
-  Question changes(source.root, {"status", "--porcelain", "--untracked-files=no"});
-  Question listed(source.root, {"ls-files", "-z", "--stage"});
+  source.submodules = submodules == Submodules::Taken;
+  Question changes(source.root, {"status", "--porcelain", "--untracked-files=no",
+                                 source.submodules ? "--ignore-submodules=untracked"
+                                                   : "--ignore-submodules=all"});
+  Question listed(source.root,
+                  {"ls-files", "-z", source.submodules ? "--recurse-submodules" : "--stage"});
   Question head(source.root, {"log", "-1", "--no-show-signature", "--format=%H %ct"});
-  take_tracked(source, must(listed.answer(), source.root));
+  (source.submodules ? take_all_tracked : take_tracked)(source, must(listed.answer(), source.root));
   take_head(source, head.answer(), changes.answer());
   return source;
 }
@@ -188,6 +199,14 @@ std::string Source::lock_file() const {
   return beside(subdirectory.empty() ? root : beside(root, subdirectory), "flake.lock");
 }
 
+std::optional<uint64_t> Source::revision_count() const {
+  if (revision.empty()) return std::nullopt;
+  Question shallow(root, {"rev-parse", "--is-shallow-repository"});
+  Question counted(root, {"rev-list", "--count", revision});
+  const std::string count = line_of(must(counted.answer(), root));
+  return line_of(must(shallow.answer(), root)) == "false" ? parse_u64(count) : std::nullopt;
+}
+
 agent::TreeView Source::view() const {
   agent::TreeView view;
   if (!git) return view;
@@ -200,7 +219,8 @@ agent::TreeView Source::view() const {
   return view;
 }
 
-Source find_source(const std::string& directory, const std::string& subdirectory) {
+Source find_source(const std::string& directory, const std::string& subdirectory,
+                   Submodules submodules) {
   const std::string start = resolved(directory);
   const auto repository = repository_above(start);
   std::string place = start;
@@ -218,7 +238,7 @@ Source find_source(const std::string& directory, const std::string& subdirectory
   }
   Source source;
   if (repository)
-    source = git_source(*repository);
+    source = git_source(*repository, submodules);
   else
     source.root = subdirectory.empty() ? place : start;
   if (place != source.root) {
@@ -237,7 +257,7 @@ Source input_source(const std::string& directory) {
   Source source;
   source.root = place;
   if (repository) {
-    Source whole = git_source(*repository);
+    Source whole = git_source(*repository, Submodules::LeftOut);
     source.git = true;
     source.time = whole.time;
     source.revision = whole.revision;

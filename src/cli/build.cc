@@ -187,7 +187,8 @@ std::unique_ptr<build::SourceWatch> watch_sources(Context& context, const Wanted
   Context there = context;
   there.directory = wanted.request.directory;
   std::vector<build::Source> sources{
-      build::find_source(there.absolute(flake.local), flake.subdirectory)};
+      build::find_source(there.absolute(flake.local), flake.subdirectory,
+                         flake.submodules ? build::Submodules::Taken : build::Submodules::LeftOut)};
   for (const auto& [input, folder] : wanted.request.overrides)
     sources.push_back(build::input_source(folder));
   auto watch = std::make_unique<build::SourceWatch>(sources);

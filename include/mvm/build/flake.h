@@ -3,6 +3,7 @@
 //
 //   .  ./dir  /dir  path:dir          a folder here, or the one above it that has a flake.nix
 //   .?dir=sub                         a flake below that folder
+//   .?submodules=1                    with the files of git submodules
 //   github:owner/repo  git+https://…  one that Nix fetches itself, in the builder
 
 #include <string>
@@ -17,6 +18,7 @@ struct FlakeRef {
   std::string subdirectory;  // of ?dir=; local ones
   std::string remote;        // as Nix spells it, without the attribute
   std::string attribute;     // "web", "packages.x86_64-linux.web"; empty: the default one
+  bool submodules = false;   // of ?submodules=1; local ones
   bool operator==(const FlakeRef&) const = default;
 };
 

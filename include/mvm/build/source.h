@@ -4,6 +4,7 @@
 // this host, history and ignored files (keys among them) included.
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -18,9 +19,14 @@ struct Source {
   std::string root;          // what is copied: the repository's, or the folder
   std::string subdirectory;  // of the flake in it; "" for the root itself
   bool git = false;
-  std::string revision;  // git: of HEAD when nothing tracked differs from it; else empty
-  int64_t time = 0;      // git: of HEAD's commit, which all files get
+  bool submodules = false;  // git: files of submodules are taken too
+  std::string revision;     // git: of HEAD when nothing tracked differs from it; else empty
+  int64_t time = 0;         // git: of HEAD's commit, which all files get
   std::set<std::string, std::less<>> tracked;  // git: paths below the root
+
+  // Of commits up to `revision`, as Nix counts them; nothing where history was cut off (a shallow
+  // clone) or there is no revision.
+  std::optional<uint64_t> revision_count() const;
 
   // Borrows *this.
   agent::TreeView view() const;
@@ -31,7 +37,9 @@ struct Source {
 // `directory` is absolute. Throws Error{NotFound} when neither it nor a folder above it (within its
 // repository) has a flake.nix, Error{Invalid} when git does not track that, Error{Unavailable} when
 // this host has no git and needs it.
-Source find_source(const std::string& directory, const std::string& subdirectory);
+enum class Submodules { LeftOut, Taken };
+Source find_source(const std::string& directory, const std::string& subdirectory,
+                   Submodules submodules = Submodules::LeftOut);
 // A folder as a whole, for an input that is overridden: the same rules, flake.nix asked for at its
 // own top.
 Source input_source(const std::string& directory);

@@ -275,7 +275,7 @@ TEST_F(Flakes, ReachNothingWithoutANetwork) {
 
 TEST_F(Flakes, AreTakenAsGitTracksThem) {
   flake(
-      R"(packages.x86_64-linux.default = guest "web" "cd ${self}; box cp -R . $out/seen; echo ${self.rev or "dirty"} ${toString self.lastModified} >$out/rev";)");
+      R"(packages.x86_64-linux.default = guest "web" "cd ${self}; box cp -R . $out/seen; echo ${self.rev or "dirty"} ${self.shortRev or "dirty"} ${toString (self.revCount or "uncounted")} ${toString self.lastModified} >$out/rev";)");
   write("known", "one\n");
   write("secret.env", "TOKEN=none\n");
   write(".gitignore", "secret.env\n");
@@ -289,8 +289,9 @@ TEST_F(Flakes, AreTakenAsGitTracksThem) {
   EXPECT_FALSE(clean.files.contains("seen/new"));
   EXPECT_FALSE(clean.files.contains("seen/secret.env"));
   EXPECT_FALSE(clean.files.contains("seen/.git"));
-  const std::string revision = run_program({"git", "-C", flake_, "log", "-1", "--format=%H %ct"});
-  EXPECT_EQ(clean.at("rev").content, revision);
+  const std::string head = run_program({"git", "-C", flake_, "log", "-1", "--format=%H %ct"});
+  const std::string time = head.substr(41);  // and a line's end
+  EXPECT_EQ(clean.at("rev").content, head.substr(0, 41) + head.substr(0, 7) + " 1 " + time);
 
   // A dirty tree: what is tracked counts as it is now, what was deleted does not.
   write("known", "two\n");
@@ -300,7 +301,68 @@ TEST_F(Flakes, AreTakenAsGitTracksThem) {
   EXPECT_EQ(dirty.at("seen/known").content, "two\n");
   EXPECT_TRUE(dirty.files.contains("seen/new"));
   EXPECT_FALSE(dirty.files.contains("seen/.gitignore"));
-  EXPECT_THAT(dirty.at("rev").content, HasSubstr("dirty "));
+  // Of the commit below, as Nix has it.
+  EXPECT_EQ(dirty.at("rev").content, "dirty dirty uncounted " + time);
+}
+
+TEST_F(Flakes, OfAShallowCloneHaveARevisionAndNoCount) {
+  flake(
+      R"(packages.x86_64-linux.default = guest "web" "echo ${self.shortRev} ${toString (self.revCount or "uncounted")} >$out/rev";)");
+  git({"init", "-q"});
+  git({"add", "."});
+  git({"commit", "-qm", "one"});
+  git({"commit", "-qm", "two", "--allow-empty"});
+  const std::string revision =
+      run_program({"git", "-C", flake_, "log", "-1", "--format=%h", "--abbrev=7"});
+  const std::string whole = flake_;
+  EXPECT_EQ(open(build_it().image).at("rev").content, revision.substr(0, 7) + " 2\n");
+  flake_ = base_.path() + "/shallow";
+  run_program({"git", "clone", "-q", "--depth=1", "file://" + whole, flake_});
+  // The same files at the same revision: what was built of them is taken as it is.
+  EXPECT_TRUE(build_it().unchanged);
+  builder_.identity_ = "another";
+  EXPECT_EQ(open(build_it().image).at("rev").content, revision.substr(0, 7) + " uncounted\n");
+}
+
+TEST_F(Flakes, MissAFileThatGitDoesNotTrack) {
+  flake(R"(packages.x86_64-linux.default = guest "web" "box cp ${./new} $out/new";)");
+  git({"init", "-q"});
+  git({"add", "."});
+  write("new", "x\n");
+  const std::string said = failure();
+  EXPECT_THAT(said, HasSubstr("new is not tracked by git, so it is no part of the flake"));
+  EXPECT_THAT(said, HasSubstr("git add new"));
+  git({"add", "new"});
+  EXPECT_EQ(open(build_it().image).at("new").content, "x\n");
+}
+
+TEST_F(Flakes, HaveTheFilesOfSubmodulesWhenAskedFor) {
+  const std::string part = base_.path() + "/part";
+  sys::make_directories(part, 0755);
+  sys::write_file_atomic(part + "/word", as_bytes("of the part\n"), 0644);
+  const std::string whole = flake_;
+  flake_ = part;
+  git({"init", "-q"});
+  git({"add", "."});
+  git({"commit", "-qm", "part"});
+  flake_ = whole;
+  flake(
+      R"(packages.x86_64-linux.default = guest "web" "cd ${self}; box cp -R . $out/seen; echo ${self.rev or "dirty"} >$out/rev";)");
+  git({"init", "-q"});
+  git({"-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "file://" + part,
+       "part"});
+  git({"add", "."});
+  git({"commit", "-qm", "one"});
+  EXPECT_FALSE(open(build_it().image).files.contains("seen/part/word"));
+  const auto with = open(build_it(".?submodules=1").image);
+  EXPECT_EQ(with.at("seen/part/word").content, "of the part\n");
+  EXPECT_FALSE(with.files.contains("seen/part/.git"));
+  EXPECT_EQ(with.at("rev").content.size(), 41U);
+  // What is changed in it counts, and is no revision any more.
+  write("part/word", "changed\n");
+  const auto dirty = open(build_it(".?submodules=1").image);
+  EXPECT_EQ(dirty.at("seen/part/word").content, "changed\n");
+  EXPECT_EQ(dirty.at("rev").content, "dirty\n");
 }
 
 TEST_F(Flakes, MayLieBelowTheTopOfARepository) {
