@@ -330,6 +330,7 @@ void describe(Io& io, T& value) {
     io("stop_signal", value.stop_signal);
     io("health", value.health);
     io("labels", value.labels);
+    io.unless_empty("kernel", value.kernel);
     io("used_by", value.used_by);
     io.unless_empty("problem", value.problem);
   } else if constexpr (std::is_same_v<Plain, ImportRequest>) {
@@ -356,6 +357,7 @@ void describe(Io& io, T& value) {
     io("health", value.health);
     io("labels", value.labels);
     io("attributes", value.attributes);
+    io("kernel", value.kernel);
     io("timeout_ms", value.timeout_ms);
   } else if constexpr (std::is_same_v<Plain, CaptureRequest::Attributes>) {
     io.required("path", value.path);
@@ -389,6 +391,7 @@ void describe(Io& io, T& value) {
   } else if constexpr (std::is_same_v<Plain, KernelImportRequest>) {
     io.required("source", value.source);
     io("default", value.make_default);
+    io("of_image", value.of_image);
   } else if constexpr (std::is_same_v<Plain, ErrorBody>) {
     io.required("kind", value.kind);
     io.required("message", value.message);

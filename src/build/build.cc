@@ -33,7 +33,7 @@ constexpr const char* kClosure = "/build/mvm/closure";
 constexpr const char* kRoots = "/nix/var/nix/gcroots/mvm";
 
 // Changes whenever the same sources would give another image.
-constexpr std::string_view kKeyFormat = "mvm flake 2";
+constexpr std::string_view kKeyFormat = "mvm flake 3";
 constexpr size_t kMaxSaid = 32 * 1024;
 constexpr size_t kMaxShown = 8 * 1024;
 constexpr size_t kMaxLock = size_t{4} << 20;
@@ -61,7 +61,7 @@ class Build {
     write_closure(guest.root);
     if (!guest.kernel.empty()) result.kernel = take_kernel(guest.kernel);
     step("writing the image");
-    result.image = builder_.capture(capture_request(guest));
+    result.image = builder_.capture(capture_request(guest, result.kernel));
     forget_sources();
     return result;
   }
@@ -428,7 +428,7 @@ class Build {
     return builder_.install_kernel(room.path() + "/bundle");
   }
 
-  api::CaptureRequest capture_request(const GuestImage& guest) const {
+  api::CaptureRequest capture_request(const GuestImage& guest, const std::string& kernel) const {
     api::CaptureRequest capture;
     // Entries in one order, of one owner and time: the same closure, the same bytes. The skeleton
     // first, so that what it says of "/" and "/nix" holds.
@@ -459,6 +459,7 @@ class Build {
     capture.health = guest.health;
     capture.labels = guest.labels;
     capture.attributes = guest.attributes;
+    capture.kernel = kernel;
     add_provenance(capture.labels);
     capture.timeout_ms = static_cast<uint64_t>(deadline_.left().count());
     return capture;

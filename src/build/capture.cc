@@ -42,11 +42,15 @@ image::Imported capture(store::Images& images, agent::Connection& connection,
   check_key(request.key);
   const store::ImageName name = store::parse_image_name(request.name);
   image::ImportOptions options;
+  if (!request.kernel.empty())
+    if (const auto why = name_complaint(request.kernel))
+      throw Error(Kind::Invalid, "capture.kernel: " + *why);
   if (request.health)
     if (const auto why = request.health->complaint())
       throw Error(Kind::Invalid, "capture.health: " + *why);
   options.config = {request.entrypoint, {}, request.env,    request.user,
-                    request.workdir,    "", request.labels, request.health};
+                    request.workdir,    "", request.labels, request.health,
+                    request.kernel};
   image::TarStream stream;
   stream.shown = request.source;
   stream.kind = "flake";

@@ -173,8 +173,8 @@ void tell_of(Context& context, const BuildOptions& options, const Wanted& wanted
   if (options.quiet) return;
   if (result.lock_changed) context.console.out("flake.lock is brought up to date\n");
   if (!result.kernel.empty())
-    context.console.out("kernel " + printable(result.kernel, 80) + " is installed; kernel = \"" +
-                        printable(result.kernel, 80) + "\" uses it\n");
+    context.console.out("kernel " + printable(result.kernel, 80) +
+                        " is installed; the image is started with it\n");
   context.console.out("image " + wanted.request.name + ": " +
                       (result.unchanged ? "nothing has changed" : format_size(result.image.size)) +
                       ", " + result.image.digest.substr(0, 12) + " (" + time + ")\n");

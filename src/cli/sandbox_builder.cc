@@ -225,7 +225,7 @@ api::Image SandboxBuilder::capture(api::CaptureRequest request) {
 }
 
 std::string SandboxBuilder::install_kernel(const std::string& bundle) {
-  return context_.service().import_kernel({bundle, false}).name;
+  return context_.service().import_kernel({bundle, false, true}).name;
 }
 
 std::string SandboxBuilder::refused() const {

@@ -34,8 +34,8 @@ constexpr std::array kKeys = {
         "\"github:owner/repo\" (docs/build.md)."},
     Key{"", "flake_profile", Type::Text, &S::flake_profile, "", "the flake's default package", 0, 0,
         1, check_flake_profile, "", "", "Package of the flake, as #NAME behind it."},
-    Key{"", "kernel", Type::Text, &S::kernel, "", "the host's default kernel", 0, 0, 1,
-        check_kernel, "--kernel", "MVM_KERNEL",
+    Key{"", "kernel", Type::Text, &S::kernel, "", "the image's, else the host's default kernel", 0,
+        0, 1, check_kernel, "--kernel", "MVM_KERNEL",
         "Guest kernel: the name of an installed one, or the absolute path of a bundle or a kernel "
         "image. `mvm doctor` lists them."},
     Key{"", "cpus", Type::Integer, &S::cpus, "1", "", 1, 32, 1, nullptr, "--cpus", "MVM_CPUS",

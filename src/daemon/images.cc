@@ -36,6 +36,7 @@ api::Image Daemon::Impl::shown(const store::Image& image) const {
   out.stop_signal = manifest.config.stop_signal;
   out.health = manifest.config.health;
   out.labels = manifest.config.labels;
+  out.kernel = manifest.config.kernel;
   out.source_digest = manifest.source_digest;
   out.source_index = manifest.source_index;
   out.problem = image.problem;
@@ -147,7 +148,11 @@ api::Image Daemon::Impl::capture_image(const api::CaptureRequest& request,
 }
 
 api::Image Daemon::Impl::adopt_image(const api::AdoptRequest& request) {
-  return shown(build::adopt(store::Images(options_.paths), request));
+  const store::Image image = build::adopt(store::Images(options_.paths), request);
+  // Without the kernel that it came with it is to be built again.
+  if (!image.manifest.config.kernel.empty())
+    image::resolve_kernel(options_.paths, image.manifest.config.kernel);
+  return shown(image);
 }
 
 api::Image Daemon::Impl::tag_image(const std::string& reference, const api::TagRequest& request) {
@@ -201,8 +206,12 @@ std::vector<api::Kernel> Daemon::Impl::kernels() {
 api::Kernel Daemon::Impl::import_kernel(const api::KernelImportRequest& request) {
   if (request.source.empty() || request.source.front() != '/')
     throw Error(Kind::Invalid, "kernel.source: must be an absolute path");
+  if (request.of_image && request.make_default)
+    throw Error(Kind::Invalid, "kernel.default: an image's kernel is not the default");
   const std::string name =
-      image::install_kernel(options_.paths, request.source, request.make_default).name;
+      request.of_image
+          ? image::install_image_kernel(options_.paths, request.source).name
+          : image::install_kernel(options_.paths, request.source, request.make_default).name;
   log_.info("kernel installed", {{"name", name}});
   for (const auto& installed : image::list_kernels(options_.paths))
     if (installed.bundle.name == name) return daemon::shown(installed);
@@ -215,6 +224,11 @@ void Daemon::Impl::remove_kernel(const std::string& name, bool force) {
     const Record record = snapshot(entry);
     if (record.kernel == name) users += (users.empty() ? "" : ", ") + record.name();
   }
+  for (const store::Image& image : store::Images(options_.paths).list())
+    if (image.manifest.config.kernel == name)
+      users += (users.empty() ? "" : ", ") + std::string("image ") +
+               (image.names.empty() ? image.digest.substr(0, store::kMinDigestPrefix)
+                                    : image.names.front());
   if (!users.empty() && !force)
     throw api::ApiError(Kind::Conflict, "kernel " + printable(name) + " is in use by " + users,
                         "remove them first, or: mvm kernel rm --force " + printable(name));

@@ -32,9 +32,10 @@ Record Daemon::Impl::new_record(const api::SandboxSpec& spec, store::Image& imag
   store::Images images(options_.paths);
   image = images.get(spec.image);
   require_pinned(options_.paths, images, spec.image, image);
+  // What was asked for, else what the image came with, else the host's default.
+  const std::string& wanted = spec.kernel.empty() ? image.manifest.config.kernel : spec.kernel;
   kernel = image::resolve_kernel(
-      options_.paths,
-      spec.kernel.empty() ? std::nullopt : std::optional<std::string_view>(spec.kernel));
+      options_.paths, wanted.empty() ? std::nullopt : std::optional<std::string_view>(wanted));
   if (record.spec.name.empty()) record.spec.name = random_name();
   complete_spec(record.spec, image);
   record.id = new_sandbox_id();

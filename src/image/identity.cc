@@ -19,7 +19,10 @@ std::string identity_of(const store::ImageConfig& config) {
     add(key);
     add(value);
   }
+  // Neither of these can be taken for a label, whose key is text: CBOR's first byte is none, and a
+  // kernel stands alone or behind that.
   if (config.health) add(as_text(config.health->encode()));
+  if (!config.kernel.empty()) add("kernel=" + config.kernel);
   return identity;
 }
 

@@ -11,6 +11,7 @@
 #include "mvm/base/error.h"
 #include "mvm/base/scope_exit.h"
 #include "mvm/base/text.h"
+#include "mvm/crypto/hash.h"
 #include "mvm/crypto/random.h"
 #include "mvm/json/json.h"
 #include "mvm/sys/error.h"
@@ -168,6 +169,16 @@ KernelBundle resolve_kernel(const store::Paths& paths, std::optional<std::string
   return from_name(paths, tuned != names.end() ? *tuned : names.front());
 }
 
+// bundle.json, with the paths of the files within the bundle.
+static std::string description_of(const KernelBundle& bundle, const std::string& name) {
+  nlohmann::json json = {{"name", name},
+                         {"image", bundle.image.substr(bundle.directory.size() + 1)},
+                         {"modules", nlohmann::json::array()}};
+  for (const std::string& module : bundle.modules)
+    json["modules"].push_back(module.substr(bundle.directory.size() + 1));
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
 static void point_default_at(const store::Paths& paths, const std::string& name) {
   const std::string link = paths.kernels_dir() + "/" + std::string(kDefault);
   const std::string fresh =
@@ -178,10 +189,10 @@ static void point_default_at(const store::Paths& paths, const std::string& name)
   undo.release();
 }
 
-KernelBundle install_kernel(const store::Paths& paths, const std::string& directory,
-                            bool make_default) {
-  const KernelBundle source = load_bundle(directory);
-  if (source.name == kDefault) throw Error(Kind::Invalid, "a kernel must not be named \"default\"");
+// A copy of the bundle `source` in data/kernels, as `name`.
+static KernelBundle install_as(const store::Paths& paths, const KernelBundle& source,
+                               const std::string& name) {
+  if (name == kDefault) throw Error(Kind::Invalid, "a kernel must not be named \"default\"");
   store::ensure_private_directory(paths.kernels_dir());
   const std::string fresh =
       paths.kernels_dir() + "/" + crypto::random_id(std::string(kTemporary), 12);
@@ -200,19 +211,43 @@ KernelBundle install_kernel(const store::Paths& paths, const std::string& direct
     sys::make_directories(target.substr(0, target.rfind('/')));
     copy_file(file, target);
   }
-  copy_file(source.directory + "/bundle.json", fresh + "/bundle.json");
+  if (name == source.name)
+    copy_file(source.directory + "/bundle.json", fresh + "/bundle.json");
+  else
+    sys::write_file_atomic(fresh + "/bundle.json", as_bytes(description_of(source, name)));
   load_bundle(fresh);
   seal_bundle(fresh, source);
 
   // A directory cannot be renamed over another, but the two can be exchanged.
-  const std::string target = paths.kernels_dir() + "/" + source.name;
+  const std::string target = paths.kernels_dir() + "/" + name;
   if (sys::rename_to_new(fresh, target, "renaming to " + target))
     undo.release();
   else
     sys::exchange_names(fresh, target, "replacing " + target);
   sys::sync_directory(paths.kernels_dir());
-  if (make_default || !default_name(paths)) point_default_at(paths, source.name);
   return load_bundle(target);
+}
+
+KernelBundle install_kernel(const store::Paths& paths, const std::string& directory,
+                            bool make_default) {
+  const KernelBundle source = load_bundle(directory);
+  KernelBundle installed = install_as(paths, source, source.name);
+  if (make_default || !default_name(paths)) point_default_at(paths, source.name);
+  return installed;
+}
+
+KernelBundle install_image_kernel(const store::Paths& paths, const std::string& directory) {
+  const KernelBundle source = load_bundle(directory);
+  crypto::Sha256 hash;
+  hash.update(as_bytes(description_of(source, source.name)));
+  std::vector<std::string> files = source.modules;
+  files.push_back(source.image);
+  for (const std::string& file : files)
+    hash.update(crypto::sha256_of_file(sys::open_file(file, O_RDONLY).get()));
+  constexpr size_t kDigits = 16;
+  const std::string name = source.name.substr(0, kMaxName - kDigits - 1) + "-" +
+                           crypto::digest_hex(hash.finish()).substr(0, kDigits);
+  return install_as(paths, source, name);
 }
 
 void remove_kernel(const store::Paths& paths, std::string_view name) {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "mvm/base/error.h"
+#include "mvm/base/text.h"
 #include "mvm/json/json.h"
 #include "mvm/store/images.h"
 
@@ -70,6 +71,7 @@ std::string manifest_to_json(const Manifest& manifest) {
         {"labels", config.labels}}},
   };
   if (config.health) json["config"]["health"] = health_json(*config.health);
+  if (!config.kernel.empty()) json["config"]["kernel"] = config.kernel;
   // File names need not be UTF-8; what cannot be JSON is shown as U+FFFD rather than refused.
   return json::dump(json, 2) + "\n";
 }
@@ -114,6 +116,10 @@ Manifest manifest_from_json(std::string_view text, std::string_view where) {
     later(config, "stop_signal", manifest.config.stop_signal);
     later(config, "labels", manifest.config.labels);
     if (config.contains("health")) manifest.config.health = health_from(config.at("health"), where);
+    later(config, "kernel", manifest.config.kernel);
+    // It is looked for as a name, and must not be a path.
+    if (!manifest.config.kernel.empty() && name_complaint(manifest.config.kernel))
+      throw Error(Kind::Invalid, std::string(where) + ": config.kernel is no kernel's name");
     if (!manifest.digest.starts_with("sha256:"))
       throw Error(Kind::Invalid, std::string(where) + ": the digest is no sha256");
     manifest.digest.erase(0, 7);

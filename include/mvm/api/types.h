@@ -234,6 +234,7 @@ struct Image {
   std::string stop_signal;
   std::optional<proto::HealthCheck> health;  // absent: none is named
   std::map<std::string, std::string> labels;
+  std::string kernel;                // that it came with; empty: none
   std::vector<std::string> used_by;  // names of sandboxes
   std::string problem;               // why it cannot be used; little else is known of it then
   bool operator==(const Image&) const = default;
@@ -278,6 +279,7 @@ struct CaptureRequest {
     bool operator==(const Attributes&) const = default;
   };
   std::vector<Attributes> attributes;
+  std::string kernel;       // of the image: name of an installed one; empty: the host's default
   uint64_t timeout_ms = 0;  // how long it may take; 0: no limit
   bool operator==(const CaptureRequest&) const = default;
 };
@@ -329,6 +331,7 @@ struct Kernel {
 struct KernelImportRequest {
   std::string source;  // absolute path of a bundle's directory
   bool make_default = false;
+  bool of_image = false;  // installed as NAME-DIGEST: takes no other's place
   bool operator==(const KernelImportRequest&) const = default;
 };
 

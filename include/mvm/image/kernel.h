@@ -47,6 +47,9 @@ KernelBundle resolve_kernel(const store::Paths& paths, std::optional<std::string
 // the default when there is none, or when `make_default`.
 KernelBundle install_kernel(const store::Paths& paths, const std::string& directory,
                             bool make_default = false);
+// The same for one that came with an image: installed as <its name>-<digest of its files>, so that
+// it takes no other kernel's place, and never the default.
+KernelBundle install_image_kernel(const store::Paths& paths, const std::string& directory);
 
 // Removes an installed kernel; a default that points at it goes first. Error{NotFound} when there
 // is none of that name. Machines that run it have it open and go on.

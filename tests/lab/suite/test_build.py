@@ -129,14 +129,22 @@ def test_what_goes_wrong_is_explained():
         equal(got.code, 124, repr(got))
 
 
-def test_up_builds_what_the_manifest_names():
-    with flake(PLAIN % GUEST) as folder:
+def test_up_builds_what_the_manifest_names_with_its_kernel():
+    # The image's kernel is a copy of the lab's; that it is its own can be seen by its name.
+    with flake(PLAIN % GUEST.replace('"mvm":1', '"mvm":1,"kernel":"${./kernel}"')) as folder:
+        shutil.copytree(os.environ["MVM_KERNEL"], folder + "/kernel")
         pathlib.Path(folder, "mvm.toml").write_text(f'name = "built"\nflake = "{folder}"\nmem = "128M"\nworkdir = "/"\n')
-        up = mvm("up", "-f", folder + "/mvm.toml", env=BUILDER, timeout=300)
+        up = mvm("up", "-f", folder + "/mvm.toml", env={**BUILDER, "MVM_KERNEL": ""}, timeout=300)
         equal(up.code, 0, repr(up))
         equal(ok("exec", "built", "--", "/bin/sh", "-c", "echo from a flake").out, "from a flake\n")
         equal(json.loads(ok("inspect", "built", "--json").out)["image"], "built")
+        own = json.loads(ok("image", "inspect", "built", "--json").out)["kernel"]
+        expect(re.fullmatch(r"tuned-.*-[0-9a-f]{16}", own), own)
+        equal(json.loads(ok("inspect", "built", "--json").out)["kernel"], own)
+        has(mvm("kernel", "rm", own).err, "image built")
     ok("rm", "-f", "built")
+    ok("image", "rm", "built")
+    ok("kernel", "rm", own)
 
 
 def test_the_builder_is_made_anew_around_its_store():

@@ -531,6 +531,7 @@ TEST_F(Guests, MayBringAKernel) {
     '';)");
   const Result result = build(builder_, request(), watch_);
   EXPECT_EQ(result.kernel, "kernel");
+  EXPECT_EQ(builder_.images().get(result.image.digest).manifest.config.kernel, "kernel");
   ASSERT_EQ(builder_.kernels.size(), 1U);
   EXPECT_THAT(builder_.kernels[0], HasSubstr("mine"));
 }

@@ -784,6 +784,46 @@ TEST_F(DaemonTest, KernelsAreInstalledListedAndGuarded) {
   EXPECT_EQ(error_of([&] { client()->import_kernel({"relative", false}); }).kind(), Kind::Invalid);
 }
 
+// The image says which kernel it came with; who starts it may say another.
+TEST_F(DaemonTest, ImageIsStartedWithTheKernelThatItCameWith) {
+  start();
+  const std::string source = temporary_.path() + "/own";
+  sys::make_directories(source);
+  sys::write_file_atomic(source + "/vmlinux", as_bytes("its own"));
+  sys::write_file_atomic(source + "/bundle.json",
+                         as_bytes(R"({"name": "plain", "image": "vmlinux"})"));
+  const std::string own = client()->import_kernel({source, false, true}).name;
+  EXPECT_NE(own, "plain");
+  {
+    image::ImportOptions options;
+    options.config.kernel = own;
+    store::Images images(paths_);
+    image::import_image(images, temporary_.path() + "/root", store::parse_image_name("with"),
+                        options);
+  }
+  EXPECT_EQ(client()->image("with").kernel, own);
+  auto with = spec("web");
+  with.image = "with";
+  EXPECT_EQ(client()->create(with).kernel, own);
+  client()->stop("web", {});
+  EXPECT_EQ(client()->start("web", {}).kernel, own);
+  auto other = with;
+  other.name = "other";
+  other.kernel = "plain";
+  EXPECT_EQ(client()->create(other).kernel, "plain");
+  EXPECT_EQ(client()->create(spec("base")).kernel, "plain");
+
+  client()->remove("web", true);
+  const Error used = error_of([&] { client()->remove_kernel(own, false); });
+  EXPECT_EQ(used.kind(), Kind::Conflict);
+  EXPECT_NE(used.message().find("image with:latest"), std::string::npos) << used.message();
+  client()->remove_kernel(own, true);
+  const Error gone = error_of([&] { client()->create(with); });
+  EXPECT_EQ(gone.kind(), Kind::NotFound);
+  EXPECT_NE(gone.message().find("no kernel " + own), std::string::npos) << gone.message();
+  EXPECT_EQ(error_of([&] { client()->import_kernel({source, true, true}); }).kind(), Kind::Invalid);
+}
+
 TEST_F(DaemonTest, SecondDaemonIsRefused) {
   start();
   const Error error = error_of([&] { Daemon second(options()); });

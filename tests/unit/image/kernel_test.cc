@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "mvm/base/text.h"
 #include "mvm/image/initramfs.h"
 
 #include "scratch_store.h"
@@ -81,6 +82,32 @@ TEST_F(KernelTest, InstallingAgainReplacesWhole) {
   EXPECT_THAT(kernel.modules, ElementsAre());
   EXPECT_EQ(sys::read_text_file(kernel.image, 100), "other vmlinux");
   EXPECT_THAT(sys::list_directory(paths_.kernels_dir()), ElementsAre("default", "k"));
+}
+
+// Whose image is built takes no other's kernel from under it.
+TEST_F(KernelTest, OneThatCameWithAnImageTakesNoOthersPlace) {
+  const KernelBundle first = install_image_kernel(paths_, good("k"));
+  EXPECT_THAT(first.name, testing::MatchesRegex("k-[0-9a-f]{16}"));
+  EXPECT_EQ(error_of([&] { resolve_kernel(paths_, "k"); }).kind(), Kind::NotFound);
+  EXPECT_FALSE(list_kernels(paths_).at(0).is_default);
+  install_kernel(paths_, good("k"));
+  EXPECT_EQ(resolve_kernel(paths_, std::nullopt).name, "k");
+  const KernelBundle again = install_image_kernel(paths_, good("k"));
+  EXPECT_EQ(again.name, first.name);
+  EXPECT_EQ(again.directory, paths_.kernels_dir() + "/" + first.name);
+  EXPECT_EQ(resolve_kernel(paths_, first.name).modules.size(), 2U);
+  EXPECT_NO_THROW(verify_bundle(again));
+  EXPECT_EQ(sys::read_text_file(resolve_kernel(paths_, "k").image, 100), "k vmlinux");
+  // Another content, order or list of modules is another kernel.
+  sys::write_file_atomic(scratch_.path() + "/k/modules/a.ko", as_bytes("changed"));
+  const KernelBundle changed = install_image_kernel(paths_, scratch_.path() + "/k");
+  EXPECT_NE(changed.name, first.name);
+  const KernelBundle fewer =
+      install_image_kernel(paths_, bundle("k", R"({"name":"k","image":"vmlinux"})"));
+  EXPECT_NE(fewer.name, first.name);
+  EXPECT_NE(fewer.name, changed.name);
+  const std::string longest(kMaxName, 'n');
+  EXPECT_EQ(install_image_kernel(paths_, good(longest)).name.size(), kMaxName);
 }
 
 TEST_F(KernelTest, WithoutOneTheErrorSaysWhatToRun) {

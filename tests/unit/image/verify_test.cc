@@ -84,6 +84,11 @@ TEST_F(VerifyTest, AnotherConfigurationIsFound) {
   json["config"]["health"]["command"] = {"/bin/true"};
   write_manifest(json);
   EXPECT_THAT(error_of([&] { verify(); }).message(), HasSubstr("what it was made with"));
+  json = manifest();
+  json["config"]["kernel"] = "another";
+  write_manifest(json);
+  EXPECT_THAT(error_of([&] { verify(); }).message(), HasSubstr("what it was made with"));
+  json = manifest();
   json["config"].erase("health");
   write_manifest(json);
   EXPECT_THAT(error_of([&] { verify(); }).message(), HasSubstr("what it was made with"));

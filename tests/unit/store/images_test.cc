@@ -77,6 +77,7 @@ TEST(Manifest, SurvivesTheRoundTrip) {
   manifest.files = 7;
   manifest.content_bytes = 9;
   manifest.config = {{"/bin/sh"}, {"-c", "x"}, {"A=b"}, "user", "/work"};
+  manifest.config.kernel = "own-0123456789abcdef";
   const Manifest again = manifest_from_json(manifest_to_json(manifest), "test");
   EXPECT_EQ(again.source_path, manifest.source_path);
   EXPECT_EQ(again.digest, manifest.digest);
@@ -91,6 +92,17 @@ TEST(Manifest, WhatIsWrongOrNewerIsRefused) {
   const Error newer = error_of([] { manifest_from_json("{\"version\":99}", "m.json"); });
   EXPECT_EQ(newer.kind(), Kind::Unsupported);
   EXPECT_THAT(newer.message(), HasSubstr("m.json"));
+}
+
+// It is looked for among the installed ones; a path would be one of this host's files.
+TEST(Manifest, NamesAKernelAndNoPathOfOne) {
+  for (const char* kernel : {"/boot/vmlinuz", "../x", "a/b", "a b"}) {
+    Manifest manifest;
+    manifest.config.kernel = kernel;
+    const std::string text = manifest_to_json(manifest);
+    EXPECT_EQ(error_of([&] { manifest_from_json(text, "m.json"); }).kind(), Kind::Invalid)
+        << kernel;
+  }
 }
 
 TEST(Manifest, ASourcePathThatIsNoTextIsStillWritten) {
