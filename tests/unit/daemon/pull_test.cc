@@ -153,6 +153,26 @@ TEST_F(Pulls, PruneLeavesNothingOfThemAndSaysBeforeHowMuch) {
   EXPECT_THAT(sys::list_directory(paths_.blobs_dir()), IsEmpty());
 }
 
+// Running or ended: a sandbox that is there can be started again.
+TEST_F(Pulls, PruneKeepsWhatASandboxWasMadeFrom) {
+  start();
+  client()->remove_image("base", false);
+  const api::Image image = pull(app() + ":v1");
+  create_from(app() + ":v1");
+  const auto pruned = [&] {
+    const api::PruneResult result = client()->prune_images({true, false});
+    return result.images.size() + result.layers;
+  };
+  EXPECT_EQ(pruned(), 0U);
+  client()->stop("web", {});
+  EXPECT_EQ(pruned(), 0U);
+  EXPECT_EQ(client()->start("web", {}).state, SandboxState::Running);
+  client()->remove("web", true);
+  EXPECT_EQ(pruned(), 2U);
+  EXPECT_THAT(sys::list_directory(paths_.images_dir()), IsEmpty());
+  EXPECT_EQ(error_of([&] { client()->image(image.digest); }).kind(), Kind::NotFound);
+}
+
 // What a disk has lost: said before anything is started, and mended by pulling it again.
 TEST_F(Pulls, OfADamagedImageMendIt) {
   start();

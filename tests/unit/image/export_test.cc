@@ -9,6 +9,7 @@
 #include "mvm/sys/io.h"
 
 #include "unit/image/erofs_reader.h"
+#include "unit/image/oci_builder.h"
 #include "unit/image/scratch_store.h"
 #include "unit/image/tar_builder.h"
 
@@ -127,6 +128,55 @@ TEST_F(Export, AsOciLayoutAndArchiveKeepsEverythingAndTheConfiguration) {
       expect_same_files(first.image.root, again.image.root);
       EXPECT_EQ(again.image.manifest.config, config);
     }
+  }
+}
+
+// However it came: what layers replaced and removed is in no copy of it.
+TEST_F(Export, OfEveryKindOfSourceComesInAgain) {
+  OciBuilder layered;
+  layered
+      .layer(TarBuilder()
+                 .file("a/old", std::string(200'000, 'o'))
+                 .file("a/kept", std::string(9'000, 'k'))
+                 .hard_link("b", "a/kept")
+                 .file("gone", std::string(70'000, 'g')))
+      .layer(TarBuilder()
+                 .file("a/old", "new")
+                 .file(".wh.gone", "")
+                 .add({.path = "c", .content = "c", .uid = 1000U, .gid = 1000U}));
+  layered.config["config"] = {{"User", "1000:1000"}, {"Cmd", {"serve"}}};
+  const std::string folder = at("folder");
+  sys::make_directories(folder + "/etc", 0755);
+  sys::write_file_atomic(folder + "/etc/name", as_bytes("x\n"), 0644);
+  TarStream stream;
+  stream.shown = "flake";
+  stream.kind = "flake";
+  stream.key = "flake:k";
+  stream.attributes = {{"/f", 0640, {5, 6}}};
+  const std::string streamed = TarBuilder().file("f", "content").bytes();
+  bool sent = false;
+  stream.next = [&]() -> ByteView {
+    return std::exchange(sent, true) ? ByteView{} : as_bytes(streamed);
+  };
+  store::Images images(paths_);
+  ImportOptions options;
+  options.config.user = "5:6";
+  options.config.kernel = "own-0123";  // which stays here: OCI images have none
+  const std::vector<Imported> kinds{
+      import(layered.save(at("layered"))), import(folder),
+      import_tar(images, stream, store::parse_image_name("flake"), options, {})};
+  EXPECT_EQ(kinds[2].image.manifest.source_kind, "flake");
+  for (size_t i = 0; i < kinds.size(); ++i) {
+    const store::Image& image = kinds[i].image;
+    expect_same_files(image.root, import(export_to_tar(image)).image.root);
+    const std::string layout = at("again" + std::to_string(i));
+    sys::make_directories(layout);
+    export_oci_layout(image, layout, {});
+    const Imported again = import(layout);
+    expect_same_files(image.root, again.image.root);
+    store::ImageConfig config = image.manifest.config;
+    config.kernel.clear();
+    EXPECT_EQ(again.image.manifest.config, config);
   }
 }
 
