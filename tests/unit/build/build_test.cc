@@ -1,8 +1,6 @@
 // Flakes, built by Nix: a builder's root file system with the agent in it, natively.
 #include "mvm/build/build.h"
 
-#include <cstdlib>
-
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -440,16 +438,16 @@ TEST(SmallDisk, FullIsSaid) {
   }
 }
 
-// Two minutes and 5 GiB of disk: only with MVM_TEST_BIG=1.
+// Of holes, which cost neither random bytes nor 2 GiB of the builder's disk; tar reads them as
+// zeros. What is left is the image, written and read once: 12 s of a quiet machine's two
+// processors.
 TEST_F(Flakes, OfTwoGibibytesAreTakenWhole) {
-  if (std::getenv("MVM_TEST_BIG") == nullptr) GTEST_SKIP() << "MVM_TEST_BIG is not set";
+  if (!image::kMeasured) GTEST_SKIP() << "a sanitizer's memory is not measured, and it is slow";
   flake(
-      R"(packages.x86_64-linux.default = guest "big" "for n in 1 2 3 4 5 6 7 8; do box dd if=/dev/urandom of=$out/part$n bs=1M count=256; done";)");
+      R"(packages.x86_64-linux.default = guest "big" "for n in 1 2 3 4 5 6 7 8; do echo $n >$out/part$n; box truncate -s 256M $out/part$n; done";)");
   Result made;
   const uint64_t growth = image::growth_of([&] { made = build_it(); });
-  if (image::kMeasured) {
-    EXPECT_LT(growth, image::kMostGrowth);
-  }
+  EXPECT_LT(growth, image::kMostGrowth);
   EXPECT_GE(made.image.content_bytes, uint64_t{2} << 30);
   EXPECT_NO_THROW(image::verify_image(builder_.images(), made.image.digest));
 }
@@ -531,9 +529,9 @@ TEST_F(Guests, MayBringAKernel) {
     '';)");
   const Result result = build(builder_, request(), watch_);
   EXPECT_EQ(result.kernel, "kernel");
-  EXPECT_EQ(builder_.images().get(result.image.digest).manifest.config.kernel, "kernel");
   ASSERT_EQ(builder_.kernels.size(), 1U);
   EXPECT_THAT(builder_.kernels[0], HasSubstr("mine"));
+  EXPECT_EQ(builder_.images().get(result.image.digest).manifest.config.kernel, "kernel");
 }
 
 TEST_F(Guests, SayWhatIsWrongWithTheirArguments) {
