@@ -10,13 +10,9 @@
 namespace mvm::egress {
 namespace {
 
-using namespace std::chrono_literals;
 using policy::Outcome;
 using policy::Reason;
 
-// Programs keep an address for longer than its TTL says: a browser a minute, Java half of one. A
-// pin outlasts that; what is on the address now is checked by name anyway where there is TLS.
-constexpr auto kShortestPin = 120s;
 constexpr int kDatagramsPerTurn = 64;
 
 std::string type_text(dns::RecordType type) {
@@ -71,10 +67,9 @@ struct DnsService::Pending {
   }
 };
 
-DnsService::DnsService(Parts parts, sys::Fd udp, sys::Fd tcp, uint32_t queries_per_second)
+DnsService::DnsService(Parts parts, sys::Fd udp, sys::Fd tcp)
     : parts_(parts),
       udp_(std::move(udp)),
-      rate_(queries_per_second),
       datagrams_(parts.loop.watch(udp_.get(), EPOLLIN, [this](uint32_t) { receive(); })),
       connecting_(parts.loop, std::move(tcp),
                   [this](sys::Fd socket) { accept(std::move(socket)); }) {}
@@ -123,10 +118,9 @@ void DnsService::serve(ByteView message, size_t limit, Reply reply) {
   if (limit != dns::kMaxTcpMessage)
     pending.limit = std::min<size_t>(limit, pending.query.edns_size.value_or(dns::kPlainUdpSize));
   pending.verdict = parts_.judge.ask(pending.request());
-  const bool too_fast = rate_.take(1, parts_.loop.now()) == 0;
-  if (too_fast || pending_ >= kMaxPending)
-    pending.verdict = {
-        {Outcome::Deny, too_fast ? Reason::RateLimited : Reason::ResourceExhausted, {}, false}};
+  auto limit_met = parts_.names.refuses(parts_.loop.now());
+  if (!limit_met && pending_ >= kMaxPending) limit_met = Reason::ResourceExhausted;
+  if (limit_met) pending.verdict = {{Outcome::Deny, *limit_met, {}, false}};
   // The name may be known; the connection to it is what a person is asked about.
   if (pending.verdict.asks()) pending.verdict.admitted = true;
   if (!pending.verdict.admitted) return refuse(pending, pending.event(pending.verdict));
@@ -199,7 +193,8 @@ std::vector<dns::Record> DnsService::admit(const Pending& pending,
       request.address = address;
       const Verdict verdict = parts_.judge.ask(request);
       const bool fits = verdict.admitted || verdict.decision.outcome == Outcome::Ask;
-      if (!fits || !pin(pending.query.name, record)) {
+      if (!fits ||
+          !pin_answer(parts_.pins, parts_.judge, pending.query.name, record, parts_.loop.now())) {
         if (!shut) {
           first_shut =
               fits ? Verdict{{Outcome::Deny, Reason::ResourceExhausted, {}, false}} : verdict;
@@ -211,13 +206,6 @@ std::vector<dns::Record> DnsService::admit(const Pending& pending,
     kept.push_back(record);
   }
   return kept;
-}
-
-bool DnsService::pin(const dns::Name& name, const dns::Record& record) {
-  const auto now = parts_.loop.now();
-  const auto lifetime =
-      std::max<std::chrono::seconds>(std::chrono::seconds(record.ttl), kShortestPin);
-  return parts_.pins.pin(name, *record.address(), parts_.judge.ports_of(name), now, now + lifetime);
 }
 
 }

@@ -15,10 +15,10 @@
 
 #include "acceptor.h"
 #include "judge.h"
+#include "name_gate.h"
 #include "pin_table.h"
 #include "reporter.h"
 #include "resolver.h"
-#include "token_bucket.h"
 
 namespace mvm::egress {
 
@@ -32,10 +32,11 @@ class DnsService {
     Judge& judge;
     PinTable& pins;
     Resolver& resolver;
+    NameGate& names;
     Reporter& reporter;
     Counters& counters;
   };
-  DnsService(Parts parts, sys::Fd udp, sys::Fd tcp, uint32_t queries_per_second);
+  DnsService(Parts parts, sys::Fd udp, sys::Fd tcp);
   ~DnsService();
   DnsService(const DnsService&) = delete;
   DnsService& operator=(const DnsService&) = delete;
@@ -56,11 +57,9 @@ class DnsService {
   // that it may not see.
   std::vector<dns::Record> admit(const Pending& pending, const std::vector<dns::Record>& records,
                                  Verdict& first_shut, std::optional<IpAddress>& shut);
-  bool pin(const dns::Name& name, const dns::Record& record);
 
   Parts parts_;
   sys::Fd udp_;
-  TokenBucket rate_;
   loop::Watch datagrams_;
   Acceptor connecting_;
   std::map<uint64_t, std::unique_ptr<Connection>> connections_;

@@ -25,16 +25,19 @@ Proxy::Engine::Engine(loop::Loop& loop, net::GuestNetwork network, Settings sett
       questions_(loop, settings.ask_patience, std::move(settings.on_question)),
       pins_(std::move(network.pins)),
       resolver_(loop, resolvers_of(std::move(settings.resolvers))),
+      names_(settings.limits),
       interception_(Interception::for_policy(settings)),
       filters_(std::move(settings.filters)),
       meter_(settings.limits, counters_),
-      dns_({loop, judge_, pins_, resolver_, reporter_, counters_}, std::move(network.dns_udp),
-           std::move(network.dns_tcp), settings.limits.queries_per_second),
+      doors_(std::move(settings.http_proxy)),
+      dns_({loop, judge_, pins_, resolver_, names_, reporter_, counters_},
+           std::move(network.dns_udp), std::move(network.dns_tcp)),
       refused_({loop, judge_, pins_, reporter_, counters_}, std::move(network.refused)),
-      flows_({loop, judge_, questions_, pins_, resolver_, reporter_, pipes_, meter_,
-              interception_.get(), filters_, counters_},
+      flows_({loop, judge_, questions_, pins_, resolver_, names_, reporter_, pipes_, meter_,
+              interception_.get(), filters_, doors_, counters_},
              std::move(network.tcp), settings.limits) {
   pins_.open(judge_.open_ranges());
+  pins_.open(doors_);
 }
 
 void Proxy::Engine::set_policy(policy::Policy policy, Mode mode) {

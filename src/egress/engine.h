@@ -33,10 +33,12 @@ class Proxy::Engine {
   Questions questions_;
   PinTable pins_;
   Resolver resolver_;
+  NameGate names_;
   std::unique_ptr<Interception> interception_;
   std::vector<std::shared_ptr<FilterSource>> filters_;
   PipePool pipes_;
   Meter meter_;
+  std::vector<Endpoint> doors_;
   DnsService dns_;
   RefusedPackets refused_;
   FlowTable flows_;

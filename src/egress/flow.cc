@@ -14,7 +14,6 @@ using namespace std::chrono_literals;
 using policy::Outcome;
 using policy::Reason;
 
-constexpr auto kHelloPatience = 10s;
 constexpr auto kIdle = 2h;  // RFC 5382 §5, what a NAT owes a connection
 constexpr auto kHalfClosedIdle = 5min;
 
@@ -69,11 +68,17 @@ Verdict Flow::judge_connection() {
 }
 
 void Flow::start() {
+  if (std::ranges::find(parts_.doors, to_) != parts_.doors.end()) return open_door();
+  begin();
+}
+
+void Flow::begin() {
   const Verdict verdict = judge_connection();
   if (!verdict.admitted && !verdict.asks()) return refuse(EventKind::Connect, request(), verdict);
   prepare_stream(guest_.get());
   speaks_first_ = client_speaks_first(to_.port) || verdict.decision.inspect || verdict.watched;
-  if (!speaks_first_ && verdict.asks()) return ask(EventKind::Connect, request(), verdict);
+  const bool asks = verdict.asks() && !(allowed_ && allowed_host_ == host_);
+  if (!speaks_first_ && asks) return ask(EventKind::Connect, request(), verdict);
   if (!speaks_first_) return dial();
   stage_ = Stage::FirstBytes;
   deadline_ = parts_.loop.after(kHelloPatience, [this] {
@@ -186,10 +191,15 @@ void Flow::refuse(EventKind kind, const policy::Request& asked, const Verdict& v
   Event event = Judge::describe(kind, asked, verdict);
   event.flow = id_;
   parts_.reporter.refuse(std::move(event));
+  if (unanswered_) message = http::encode_refusal(refusal_of({asked, verdict, {}}), "CONNECT");
   if (message.empty()) {
     reset_connection(std::move(guest_));
     return finish();
   }
+  say_last(std::move(message));
+}
+
+void Flow::say_last(std::string message) {
   stage_ = Stage::LastWords;
   watch_.reset();
   server_watch_.reset();
@@ -226,6 +236,7 @@ void Flow::answered(EventKind kind, const policy::Request& asked, Answered how) 
   }
   allowed_ = true;
   allowed_host_ = asked.host;
+  if (unanswered_) return open_tunnel();
   const Verdict verdict = parts_.judge.ask(asked);
   // By its first bytes it is judged when upstream is there, so that the server may speak first.
   const bool goes_on = verdict.admitted || verdict.asks();
@@ -281,19 +292,23 @@ void Flow::relay() {
 
 // Each request is judged, and told of, by itself.
 void Flow::inspect(bool tls) {
-  const HttpOrigin origin{host_, to_, tls, tls ? std::vector<dns::Name>() : names_};
+  const HttpOrigin origin{host_, to_, tls, tls ? std::vector<dns::Name>() : names_, {}};
   // Names that a route admits and ranges that a rule opens since the authority was made cannot be
   // certified.
   if (tls && (parts_.interception == nullptr || !parts_.interception->leaf(origin.name())))
     return refuse(EventKind::Tls, request(), denied(Reason::ProtocolUnsupported),
                   tls_alert(Alert::AccessDenied));
+  carry_http(origin);
+}
+
+void Flow::carry_http(const HttpOrigin& origin) {
   stage_ = Stage::Http;
   watch_.reset();
   server_watch_.reset();
   upstream_.reset();
   http_ = std::make_unique<HttpConnection>(
       HttpParts{parts_.loop, parts_.judge, parts_.resolver, parts_.reporter, parts_.meter,
-                parts_.interception, parts_.filters, parts_.questions},
+                parts_.interception, parts_.filters, parts_.questions, parts_.pins, parts_.names},
       id_, std::move(guest_), origin, [this](const HttpEnd& how) { inspected(how); });
   http_->start();
 }
@@ -326,7 +341,11 @@ void Flow::end_if_idle() {
 void Flow::end(Reason reason, std::string detail) {
   if (stage_ == Stage::Ended) return;
   question_.reset();
-  if (!told_ && stage_ != Stage::LastWords && stage_ != Stage::Asking) {
+  destination_.reset();
+  if (door_) guest_ = door_->take_socket();
+  const bool judged = stage_ != Stage::LastWords && stage_ != Stage::Asking &&
+                      stage_ != Stage::Door && stage_ != Stage::Finding;
+  if (!told_ && judged) {
     // It was admitted as far as it came.
     const Verdict verdict = parts_.judge.ask(request());
     Event opened = Judge::describe(EventKind::Connect, request(), verdict);

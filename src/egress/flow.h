@@ -11,6 +11,8 @@
 //                            ├ refused: TLS alert       └─────────── relay
 //                            └ inspected: HttpConnection
 //
+// At the explicit proxy's door a CONNECT is read, and its server found, before all of this.
+//
 // The client's first bytes are looked at and left in the socket, so a relay starts with nothing to
 // carry over.
 
@@ -19,12 +21,14 @@
 #include <vector>
 
 #include "connector.h"
+#include "destination.h"
 #include "hello_peek.h"
 #include "http_connection.h"
 #include "interception.h"
 #include "judge.h"
 #include "last_words.h"
 #include "pin_table.h"
+#include "proxy_door.h"
 #include "questions.h"
 #include "relay.h"
 #include "reporter.h"
@@ -38,11 +42,13 @@ struct FlowParts {
   Questions& questions;
   PinTable& pins;
   Resolver& resolver;
+  NameGate& names;
   Reporter& reporter;
   PipePool& pipes;
   Meter& meter;
   Interception* interception;  // nothing: the policy had no routes when the proxy was made
   const std::vector<std::shared_ptr<FilterSource>>& filters;
+  const std::vector<Endpoint>& doors;  // of the explicit proxy
   Counters& counters;
 };
 
@@ -62,8 +68,12 @@ class Flow {
   void end_if_idle();
 
  private:
+  static constexpr std::chrono::seconds kHelloPatience{10};
+
   enum class Stage : uint8_t {
     Start,
+    Door,     // of the explicit proxy: the head of a CONNECT
+    Finding,  // where it leads
     FirstBytes,
     Asking,  // a person
     Dialing,
@@ -74,6 +84,12 @@ class Flow {
     Ended
   };
 
+  void open_door();
+  void enter(ProxyDoor::Result result);
+  void found(Destination::Result where);
+  void reach(const Endpoint& to, const std::optional<dns::Name>& host);
+  void open_tunnel();
+  void begin();
   policy::Request request() const;
   Verdict judge_connection();
   Verdict judge_hello(const ClientHello& hello, policy::Request& request) const;
@@ -84,6 +100,7 @@ class Flow {
   void admit(EventKind kind, const policy::Request& request, const Verdict& verdict);
   void refuse(EventKind kind, const policy::Request& request, const Verdict& verdict,
               std::string message = {});
+  void say_last(std::string message);
   void ask(EventKind kind, const policy::Request& asked, const Verdict& verdict);
   void answered(EventKind kind, const policy::Request& asked, Answered how);
   void dial();
@@ -91,6 +108,7 @@ class Flow {
   void proceed();
   void relay();
   void inspect(bool tls);
+  void carry_http(const HttpOrigin& origin);
   void inspected(const HttpEnd& how);
   void end(policy::Reason reason = policy::Reason::Allowed, std::string detail = {});
   void finish();
@@ -108,11 +126,14 @@ class Flow {
   bool allowed_ = false;                   // by a person,
   std::optional<dns::Name> allowed_host_;  // for this name
   bool speaks_first_ = false;              // the client does
-  bool judged_ = false;  // by its first bytes, or what the server said made them moot
-  bool told_ = false;    // that it was admitted: so its end is told too
+  bool judged_ = false;      // by its first bytes, or what the server said made them moot
+  bool told_ = false;        // that it was admitted: so its end is told too
+  bool unanswered_ = false;  // a CONNECT is
   loop::Watch watch_;
   loop::Watch server_watch_;
   loop::Watch deadline_;
+  std::unique_ptr<ProxyDoor> door_;
+  std::unique_ptr<Destination> destination_;
   std::unique_ptr<Connector> dial_;
   sys::Fd upstream_;
   std::unique_ptr<Relay> relay_;

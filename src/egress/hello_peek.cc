@@ -26,12 +26,6 @@ size_t end_of_record(ByteView data) {
   }
 }
 
-// The socket counts as readable when so many bytes have come, or the last ones.
-void wake_at(int socket, size_t bytes) {
-  const int mark = static_cast<int>(bytes);
-  static_cast<void>(::setsockopt(socket, SOL_SOCKET, SO_RCVLOWAT, &mark, sizeof mark));
-}
-
 FirstBytes judge(const HelloResult& result) {
   switch (result.state) {
     case HelloState::Whole:
@@ -46,6 +40,11 @@ FirstBytes judge(const HelloResult& result) {
   return FirstBytes::None;
 }
 
+}
+
+void wake_at(int socket, size_t bytes) {
+  const int mark = static_cast<int>(bytes);
+  static_cast<void>(::setsockopt(socket, SOL_SOCKET, SO_RCVLOWAT, &mark, sizeof mark));
 }
 
 void wake_at_once(int socket) { wake_at(socket, 1); }

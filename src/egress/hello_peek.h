@@ -24,7 +24,9 @@ struct Peeked {
 };
 
 Peeked peek_first_bytes(int socket);
-// The socket counts as readable at the first byte again, whatever the last look wanted.
+// The socket counts as readable when so many bytes have come, or the last ones.
+void wake_at(int socket, size_t bytes);
+// At the first byte again, whatever the last look wanted.
 void wake_at_once(int socket);
 
 }

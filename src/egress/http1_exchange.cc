@@ -19,6 +19,16 @@ void append_body(Channel& channel, const http::Framing& framing, ByteView body) 
   channel.send(http::kChunkEnd);
 }
 
+// HTTP/1.0 may leave it out where the target names the server (RFC 9112 §3.2.2).
+void add_host(http::RequestHead& head, const http::RequestTarget& target) {
+  if (http::find(head.headers, "Host") != nullptr) return;
+  const http::Authority& server = *target.authority;
+  const bool v6 = server.host.find(':') != std::string::npos;
+  std::string text = v6 ? "[" + server.host + "]" : server.host;
+  if (server.port) text += ":" + std::to_string(*server.port);
+  head.headers.insert(head.headers.begin(), {"Host", std::move(text)});
+}
+
 void append_end(Channel& channel, const http::Framing& framing, const http::Headers& trailers) {
   if (framing.kind != http::BodyKind::Chunked) return;
   std::string text;
@@ -71,7 +81,12 @@ bool Http1Flow::take_requests() {
 void Http1Flow::take_request() {
   request_ = requests_.head();
   body_sent_ = request_done_ = response_begun_ = false;
+  if (origin_.door && !find_server()) return;
   settle_host(origin_, request_);
+  judge_it();
+}
+
+void Http1Flow::judge_it() {
   const JudgedRequest judged = judge_request(parts_.judge, origin_, request_);
   judged_ = Judge::describe(EventKind::Http, judged.request, judged.verdict);
   judged_.flow = id_;
@@ -101,6 +116,7 @@ void Http1Flow::forward(const JudgedRequest& judged) {
   forwarded.target = judged.target;
   forwarded.minor = 1;
   http::strip_hop_by_hop(forwarded.headers);
+  add_host(forwarded, requests_.target());
   if (websocket_) {
     forwarded.headers.push_back({"Connection", "Upgrade"});
     forwarded.headers.push_back({"Upgrade", "websocket"});

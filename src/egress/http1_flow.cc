@@ -72,6 +72,7 @@ bool Http1Flow::step() {
       if (!answer_) return moved;
       take_answer();
       return true;
+    case Stage::Finding:
     case Stage::Connecting:
       return moved;
     case Stage::Closing:
@@ -83,12 +84,16 @@ bool Http1Flow::step() {
   return false;
 }
 
+// Until something else has come the guest is not read on.
+bool Http1Flow::waits() const noexcept {
+  return stage_ == Stage::Finding || stage_ == Stage::Connecting || stage_ == Stage::Asking ||
+         (stage_ == Stage::Active && request_done_);
+}
+
 bool Http1Flow::read_guest() {
   const bool room = !upstream_ || upstream_->channel.unsent() < kMaxUnsent;
   if (guest_ended_ || !room || input_.size() >= kOnce) return false;
-  if (stage_ == Stage::Connecting || stage_ == Stage::Asking ||
-      (stage_ == Stage::Active && request_done_))
-    return false;
+  if (waits()) return false;
   const auto read = reader_.receive(Way::Send, guest_, input_);
   if (read.used_up) {
     end(Reason::ResourceExhausted, "the sandbox has used up its bytes");
@@ -169,6 +174,7 @@ void Http1Flow::close_guest() {
 
 void Http1Flow::reset() noexcept {
   question_.reset();
+  destination_.reset();
   guest_watch_.reset();
   reset_connection(guest_.take_socket());
   if (!upstream_) return;
@@ -181,6 +187,7 @@ void Http1Flow::end(Reason reason, std::string detail) {
   const bool clean = stage_ == Stage::Closing && guest_.unsent() == 0;
   stage_ = Stage::Ended;
   question_.reset();
+  destination_.reset();
   filters_.end(false);
   guest_watch_.reset();
   deadline_.reset();
@@ -195,9 +202,8 @@ void Http1Flow::end(Reason reason, std::string detail) {
 
 void Http1Flow::update() {
   const bool to_upstream = !upstream_ || upstream_->channel.unsent() < kMaxUnsent;
-  const bool reads_guest = !guest_ended_ && to_upstream && !reader_.waits() &&
-                           stage_ != Stage::Connecting && stage_ != Stage::Asking &&
-                           input_.size() < kOnce && !(stage_ == Stage::Active && request_done_);
+  const bool reads_guest =
+      !guest_ended_ && to_upstream && !reader_.waits() && input_.size() < kOnce && !waits();
   watch(guest_, guest_watch_, guest_interest_,
         (reads_guest ? EPOLLIN : 0U) | (guest_.wants_write() ? EPOLLOUT : 0U));
   bool again = reads_guest && guest_.holds_input();

@@ -47,6 +47,7 @@ class Http1Flow final : public HttpFlow {
  private:
   enum class Stage : uint8_t {
     Idle,        // no request yet
+    Finding,     // where one goes that names its server
     Asking,      // a person about one
     Collecting,  // one is judged, and its body wanted whole
     Connecting,  // one is judged, and upstream not there yet
@@ -72,10 +73,14 @@ class Http1Flow final : public HttpFlow {
   // Events of the sockets end here; turn() moves what can be moved.
   void turn();
   bool step();  // true: something moved
+  bool waits() const noexcept;
   bool read_guest();
   bool read_upstream();
   bool take_requests();
   void take_request();
+  bool find_server();
+  void found(Destination::Result where);
+  void judge_it();
   void ask(JudgedRequest judged);
   void take_answer();
   void forward(const JudgedRequest& judged);
@@ -118,6 +123,8 @@ class Http1Flow final : public HttpFlow {
   http::RequestParser requests_;
   std::unique_ptr<Upstream> upstream_;
   std::unique_ptr<ServerOpening> opening_;
+  std::unique_ptr<Destination> destination_;
+  std::optional<http::Authority> server_;  // of the last request that named one; with its port
   MeteredReader reader_;
 
   // The exchange under way.

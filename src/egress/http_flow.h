@@ -12,6 +12,7 @@
 #include "mvm/loop/loop.h"
 
 #include "channel.h"
+#include "destination.h"
 #include "http_judge.h"
 #include "interception.h"
 #include "meter.h"
@@ -33,6 +34,8 @@ struct HttpParts {
   Interception* interception;
   const std::vector<std::shared_ptr<FilterSource>>& filters;
   Questions& questions;
+  PinTable& pins;
+  NameGate& names;
 };
 
 struct HttpEnd {

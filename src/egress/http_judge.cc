@@ -71,6 +71,27 @@ JudgedRequest judge_request(const Judge& judge, const HttpOrigin& origin,
   return out;
 }
 
+JudgedRequest judge_proxy_request(const Judge& judge, const Endpoint& door,
+                                  const http::RequestHead& head) {
+  JudgedRequest out;
+  out.request.method = head.method;
+  http::RequestTarget target;
+  const auto fault = http::read_target(head, target);
+  out.request.target = out.target = policy::canonical_target(target.origin);
+  const bool plain = target.form == http::TargetForm::Absolute && target.scheme == "http";
+  if (fault != http::TargetFault::None || !plain) {
+    out.request.address = door.address;
+    out.request.port = door.port;
+    out.verdict = denied(Reason::ProtocolUnsupported);
+    return out;
+  }
+  out.request.port = target.authority->port.value_or(80);
+  out.request.address = IpAddress::parse(target.authority->host);
+  if (!out.request.address) out.request.host = dns::Name::parse(target.authority->host);
+  out.verdict = judge.ask(out.request);
+  return out;
+}
+
 Event malformed_request(const HttpOrigin& origin, uint64_t flow, std::string detail) {
   policy::Request request;
   request.host = origin.host;

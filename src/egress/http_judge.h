@@ -20,6 +20,8 @@ struct HttpOrigin {
   // Of plain HTTP: the names that this address was given for. The first request says which of them
   // is meant, and the others have to keep to it; see settle_host().
   std::vector<dns::Name> names;
+  // Of the explicit proxy: its own address. Each request names its server, which is then above.
+  std::optional<Endpoint> door;
 
   // What a certificate has to be for.
   std::string name() const { return host ? host->text() : to.address.text(); }
@@ -37,6 +39,11 @@ struct JudgedRequest {
 // The target's authority has to be the connection's host and port, however it is written.
 JudgedRequest judge_request(const Judge& judge, const HttpOrigin& origin,
                             const http::RequestHead& head);
+
+// The same of a request to the explicit proxy, whose server has not been looked for yet: as far as
+// its name or address says.
+JudgedRequest judge_proxy_request(const Judge& judge, const Endpoint& door,
+                                  const http::RequestHead& head);
 
 // A request that cannot be read has no method and no path; that it came, and was not passed on, is
 // told.

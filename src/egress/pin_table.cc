@@ -3,6 +3,13 @@
 #include <algorithm>
 
 namespace mvm::egress {
+namespace {
+
+// Programs keep an address for longer than its TTL says: a browser a minute, Java half of one. A
+// pin outlasts that; what is on the address now is checked by name anyway where there is TLS.
+constexpr std::chrono::seconds kShortestPin{120};
+
+}
 
 bool PinTable::pin(const dns::Name& name, const IpAddress& address, std::span<const uint16_t> ports,
                    Time now, Time until) {
@@ -28,10 +35,16 @@ bool PinTable::pin(const dns::Name& name, const IpAddress& address, std::span<co
 void PinTable::pin_ports(const IpAddress& address, Entry& entry, std::span<const uint16_t> ports) {
   for (const uint16_t port : ports) {
     if (std::ranges::find(entry.ports, port) != entry.ports.end()) continue;
+    if (std::ranges::find(doors_, Endpoint{address, port}) != doors_.end()) continue;
     kernel_.add(address, port);
     entry.ports.push_back(port);
     ++kernel_pins_;
   }
+}
+
+void PinTable::open(const std::vector<Endpoint>& doors) {
+  for (const Endpoint& door : doors) kernel_.add(door.address, door.port);
+  doors_ = doors;
 }
 
 void PinTable::repin(const std::function<std::vector<uint16_t>(const dns::Name&)>& ports_of) {
@@ -101,6 +114,12 @@ void PinTable::expire(Time now) {
 
 void PinTable::clear() {
   for (auto entry = entries_.begin(); entry != entries_.end();) entry = forget(entry);
+}
+
+bool pin_answer(PinTable& pins, const Judge& judge, const dns::Name& name,
+                const dns::Record& record, PinTable::Time now) {
+  const auto lifetime = std::max(std::chrono::seconds(record.ttl), kShortestPin);
+  return pins.pin(name, *record.address(), judge.ports_of(name), now, now + lifetime);
 }
 
 }

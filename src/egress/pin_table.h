@@ -9,9 +9,12 @@
 #include <vector>
 
 #include "mvm/base/ip.h"
+#include "mvm/dns/message.h"
 #include "mvm/dns/name.h"
 #include "mvm/loop/loop.h"
 #include "mvm/net/pins.h"
+
+#include "judge.h"
 
 namespace mvm::egress {
 
@@ -28,6 +31,8 @@ class PinTable {
   [[nodiscard]] bool pin(const dns::Name& name, const IpAddress& address,
                          std::span<const uint16_t> ports, Time now, Time until);
   void open(const std::vector<IpPrefix>& ranges) { kernel_.set_ranges(ranges); }
+  // The kernel lets the guest connect to these, whatever DNS says of their addresses.
+  void open(const std::vector<Endpoint>& doors);
 
   // The names that the address was given for, the one that was asked for last first.
   std::vector<dns::Name> names_of(const IpAddress& address, Time now) const;
@@ -61,9 +66,14 @@ class PinTable {
   bool make_room(Time now);
 
   net::Pins kernel_;
+  std::vector<Endpoint> doors_;
   Entries entries_;
   uint64_t turn_ = 0;
   size_t kernel_pins_ = 0;
 };
+
+// An address that DNS gave for a name that rules admit, for as long as a program may keep it.
+[[nodiscard]] bool pin_answer(PinTable& pins, const Judge& judge, const dns::Name& name,
+                              const dns::Record& record, PinTable::Time now);
 
 }

@@ -59,6 +59,9 @@ struct Settings {
   // Asked in this order. Empty: those of /etc/resolv.conf, read once at construction.
   std::vector<Endpoint> resolvers;
   Limits limits;
+  // Addresses and ports of the guest's gateway where it finds an HTTP proxy, for programs that are
+  // told of one: CONNECT, and requests that name their server. Empty: there is none.
+  std::vector<Endpoint> http_proxy;
   Refusals refusals = Refusals::Together;
   // How long what asks a person waits; then it is refused.
   std::chrono::milliseconds ask_patience{60'000};

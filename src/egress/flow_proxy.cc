@@ -1,0 +1,93 @@
+// Connections to the explicit proxy, until they are like others. A CONNECT becomes a flow to the
+// server that it names, at an address that is judged and pinned as DNS would have pinned it; what
+// comes through the tunnel is looked at as in any flow. Until it is answered, a refusal is a 403
+// that says why. Other requests are HTTP from their first byte.
+#include <sys/socket.h>
+
+#include "flow.h"
+#include "sockets.h"
+
+namespace mvm::egress {
+namespace {
+
+using policy::Outcome;
+using policy::Reason;
+
+constexpr std::string_view kEstablished = "HTTP/1.1 200 Connection established\r\n\r\n";
+
+}
+
+void Flow::open_door() {
+  stage_ = Stage::Door;
+  prepare_stream(guest_.get());
+  door_ =
+      std::make_unique<ProxyDoor>(parts_.loop, std::move(guest_), kHelloPatience,
+                                  [this](ProxyDoor::Result result) { enter(std::move(result)); });
+}
+
+void Flow::enter(ProxyDoor::Result result) {
+  guest_ = std::move(result.socket);
+  door_.reset();
+  const auto refuse_as = [&](EventKind kind, Reason reason) {
+    refuse(kind, request(), {{Outcome::Deny, reason, {}, false}},
+           http::encode_refusal(result.refusal, "CONNECT"));
+  };
+  switch (result.what) {
+    case ProxyDoor::What::Lost:
+      return end();
+    case ProxyDoor::What::Requests:
+      return carry_http({{}, to_, false, {}, to_});
+    case ProxyDoor::What::Malformed:
+      return refuse_as(EventKind::Http, Reason::ProtocolUnsupported);
+    case ProxyDoor::What::TimedOut:
+      return refuse_as(EventKind::Connect, Reason::TimedOut);
+    case ProxyDoor::What::Tunnel:
+      break;
+  }
+  unanswered_ = true;
+  if (const auto address = IpAddress::parse(result.to.host))
+    return reach({*address, *result.to.port}, {});
+  stage_ = Stage::Finding;
+  watch_ = parts_.loop.watch(guest_.get(), 0, [this](uint32_t) { end(); });
+  destination_ = std::make_unique<Destination>(
+      Destination::Parts{parts_.loop, parts_.judge, parts_.pins, parts_.resolver, parts_.names},
+      result.to, *result.to.port, [this](Destination::Result where) { found(std::move(where)); });
+}
+
+void Flow::found(Destination::Result where) {
+  watch_.reset();
+  destination_.reset();
+  const policy::Request& asked = where.request;
+  if (!where.failure.empty()) {
+    Event event = Judge::describe(EventKind::Connect, asked, where.verdict);
+    event.flow = id_;
+    event.reason = Reason::DnsFailed;
+    event.detail = where.failure;
+    parts_.reporter.refuse(event);
+    const HttpOrigin origin{asked.host, {}, false, {}, {}};
+    return say_last(
+        http::encode_refusal(failure_of(origin, Reason::DnsFailed, where.failure), "CONNECT"));
+  }
+  if (!where.to) return refuse(EventKind::Connect, asked, where.verdict);
+  reach(*where.to, asked.host);
+}
+
+// As if it had been connected to: an address without a name may have been given for one.
+void Flow::reach(const Endpoint& to, const std::optional<dns::Name>& host) {
+  to_ = to;
+  holds_pin_ = parts_.pins.hold(to_.address);
+  names_ = host ? std::vector{*host} : parts_.pins.names_of(to_.address, parts_.loop.now());
+  const Verdict verdict = judge_connection();
+  if (verdict.admitted) return open_tunnel();
+  if (verdict.asks()) return ask(EventKind::Connect, request(), verdict);
+  refuse(EventKind::Connect, request(), verdict);
+}
+
+void Flow::open_tunnel() {
+  unanswered_ = false;
+  // Into a buffer that is empty; where it fails the connection is lost, which shows next.
+  static_cast<void>(::send(guest_.get(), kEstablished.data(), kEstablished.size(), MSG_NOSIGNAL));
+  begin();
+}
+
+}
