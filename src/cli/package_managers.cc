@@ -1,6 +1,7 @@
 #include "package_managers.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "mvm/base/error.h"
 #include "mvm/base/text.h"
@@ -210,10 +211,12 @@ class Collector {
     const auto home = variable_("HOME");
     return home && home->starts_with('/') ? *home + std::string(below) : "";
   }
+  // Whether anything was said since this was asked last.
+  bool said_something() { return std::exchange(said_, false); }
   std::vector<std::string> take() { return std::move(hosts_); }
 
- private:
   void add(const std::vector<std::string>& urls) {
+    said_ = said_ || !urls.empty();
     for (const std::string& url : urls) {
       auto rule = rule_for_url(url);
       if (!rule || hosts_.size() == kMaxHosts) continue;
@@ -221,6 +224,8 @@ class Collector {
     }
   }
 
+ private:
+  bool said_ = false;
   std::string root_;
   const Variable& variable_;
   std::vector<std::string> hosts_;
@@ -234,39 +239,53 @@ std::vector<std::string> one_url(std::string_view value) {
 
 // go env -w writes NAME=value lines.
 std::vector<std::string> go_env_urls(std::string_view text) {
-  std::vector<std::string> urls;
+  std::vector<std::string> proxies;
+  std::vector<std::string> sums;
   for (const std::string_view line : split(text, '\n')) {
     const Setting setting = setting_of(line, '=');
-    if (setting.name == "GOPROXY") urls = go_proxy_urls(setting.value);
+    if (setting.name == "GOPROXY") proxies = go_proxy_urls(setting.value);
+    if (setting.name == "GOSUMDB") sums = go_sum_urls(setting.value);
   }
-  return urls;
+  proxies.insert(proxies.end(), sums.begin(), sums.end());
+  return proxies;
 }
 
 }
 
 std::vector<std::string> package_hosts(const std::string& root, const std::string& directory,
-                                       const Variable& variable) {
+                                       const Variable& variable, const AskTools& ask) {
   Collector all(root, variable);
+  std::vector<Manager> silent;
+  const auto end_of = [&](Manager manager) {
+    if (!all.said_something()) silent.push_back(manager);
+  };
   all.file("/etc/apt/sources.list", apt_list_urls);
   all.directory("/etc/apt/sources.list.d", ".list", apt_list_urls);
   all.directory("/etc/apt/sources.list.d", ".sources", apt_deb822_urls);
+  all.said_something();
   for (const std::string& path :
        {std::string("/etc/npmrc"), all.home("/.npmrc"),
         variable("NPM_CONFIG_USERCONFIG").value_or(""), directory + "/.npmrc"})
     all.file(path, npmrc_urls);
   all.variable("NPM_CONFIG_REGISTRY", one_url);
+  end_of(Manager::Npm);
   for (const std::string& path :
        {std::string("/etc/pip.conf"), all.home("/.config/pip/pip.conf"), all.home("/.pip/pip.conf"),
         variable("PIP_CONFIG_FILE").value_or("")})
     all.file(path, pip_conf_urls);
   all.variable("PIP_INDEX_URL", one_url);
   all.variable("PIP_EXTRA_INDEX_URL", one_url);
+  end_of(Manager::Pip);
   const std::string cargo = variable("CARGO_HOME").value_or(all.home("/.cargo"));
   for (const std::string& path :
        {cargo + "/config.toml", cargo + "/config", directory + "/.cargo/config.toml"})
     all.file(path, cargo_config_urls);
+  end_of(Manager::Cargo);
   all.variable("GOPROXY", go_proxy_urls);
+  all.variable("GOSUMDB", go_sum_urls);
   all.file(variable("GOENV").value_or(all.home("/.config/go/env")), go_env_urls);
+  end_of(Manager::Go);
+  if (!silent.empty()) all.add(ask(silent));
   return all.take();
 }
 

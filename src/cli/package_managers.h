@@ -3,19 +3,24 @@
 // configuration: apt, npm, pip, cargo, Go. Where a manager is not configured nothing is known of
 // it, and nothing is assumed.
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "mvm/cli/options.h"
 
+#include "package_tools.h"
+
 namespace mvm::cli {
 
 // Rules for allow_hosts, "mirror.example" or "mirror.example:8081", each once, in no order that
 // means anything. `root` goes in front of absolute paths, `directory` is where a project's own
 // files are. Files that cannot be read, and addresses that are no host names, are passed over.
+// `ask` is called once, with the managers of which no file and no variable says anything.
+using AskTools = std::function<std::vector<std::string>(const std::vector<Manager>&)>;
 std::vector<std::string> package_hosts(const std::string& root, const std::string& directory,
-                                       const Variable& variable);
+                                       const Variable& variable, const AskTools& ask);
 
 // ---- the formats, each to the URLs in it
 // ---------------------------------------------------------

@@ -19,6 +19,8 @@
 namespace mvm::cli {
 namespace {
 
+// Of all tools together, the first time (package_tools.h).
+constexpr std::chrono::milliseconds kToolPatience{3000};
 constexpr std::string_view kManifestHere = config::kManifestName;
 
 // What the manifest is called in complaints: as the user named it.
@@ -153,7 +155,11 @@ proto::NetworkConfig network_of(const Context& context, const config::Settings& 
   if (settings.network_ask_timeout_ms) network.ask_timeout_ms = *settings.network_ask_timeout_ms;
   network.limits = limits_of(settings);
   for (std::string& host : preset_hosts(settings.network_preset.value_or("none"), [&] {
-         return package_hosts("", context.directory, context.variable);
+         return package_hosts("", context.directory, context.variable,
+                              [&context](const std::vector<Manager>& managers) {
+                                return package_tool_urls(managers, context.variable, kToolPatience,
+                                                         context.paths.data() + "/package-tools");
+                              });
        }))
     if (std::ranges::find(network.allow_hosts, host) == network.allow_hosts.end())
       network.allow_hosts.push_back(std::move(host));

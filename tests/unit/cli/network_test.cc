@@ -108,13 +108,34 @@ TEST(PackageManagers, LooksWhereEachManagerLooks) {
     if (name == "PIP_INDEX_URL") return "https://variable.example";
     return std::nullopt;
   };
-  const auto hosts = package_hosts(root.path(), "/work", variable);
+  const AskTools nothing_to_ask = [](const std::vector<Manager>& managers) {
+    EXPECT_THAT(managers, IsEmpty());
+    return std::vector<std::string>();
+  };
+  const auto hosts = package_hosts(root.path(), "/work", variable, nothing_to_ask);
   EXPECT_THAT(hosts, UnorderedElementsAre("apt.example", "list.example", "deb822.example",
                                           "npm.example", "pip.example", "variable.example",
                                           "crates.example", "go.example"));
-  EXPECT_THAT(package_hosts(root.path() + "/nowhere", "/work",
-                            [](std::string_view) { return std::optional<std::string>(); }),
+  EXPECT_THAT(package_hosts(
+                  root.path() + "/nowhere", "/work",
+                  [](std::string_view) { return std::optional<std::string>(); },
+                  [](const std::vector<Manager>&) { return std::vector<std::string>(); }),
               IsEmpty());
+}
+
+TEST(PackageManagers, AsksTheToolsOfWhichNoFileSpeaks) {
+  const sys::TempDir root;
+  const auto variable = [](std::string_view name) -> std::optional<std::string> {
+    if (name == "PIP_INDEX_URL") return "https://pip.example/simple";
+    if (name == "GOSUMDB") return "off";
+    return std::nullopt;
+  };
+  const auto hosts =
+      package_hosts(root.path(), "/work", variable, [](const std::vector<Manager>& managers) {
+        EXPECT_THAT(managers, ElementsAre(Manager::Npm, Manager::Cargo, Manager::Go));
+        return std::vector<std::string>{"https://npm.example/", "undefined", "file:///x"};
+      });
+  EXPECT_THAT(hosts, UnorderedElementsAre("pip.example", "npm.example"));
 }
 
 }
