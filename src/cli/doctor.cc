@@ -22,6 +22,7 @@
 #include "mvm/net/refusals.h"
 #include "mvm/sys/file.h"
 
+#include "doctor_network.h"
 #include "json_text.h"
 
 namespace mvm::cli {
@@ -122,11 +123,9 @@ Check check_network() {
     return {Level::Ok, "network", "a namespace with a TAP, transparent listeners, nf_tables, nflog",
             ""};
   } catch (const Error& error) {
-    return {Level::Warn, "network", "sandboxes start without one: " + printable(error.message()),
-            "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone, "
-            "user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns), make "
-            "/dev/net/tun usable, and load nf_tables, nft_tproxy, nft_socket, nft_reject_inet, "
-            "nft_log and nfnetlink_log"};
+    const Obstacle obstacle = network_obstacle(error.message());
+    return {Level::Warn, "network", "sandboxes start without one: " + printable(obstacle.what),
+            obstacle.way_out};
   }
 }
 

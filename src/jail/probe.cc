@@ -24,17 +24,18 @@ static std::optional<std::string> trial(Isolation isolation) {
   }
 }
 
-static bool is_set_to(const char* path, std::string_view value) {
+static bool is_set_to(const std::string& path, std::string_view value) {
   return sys::exists(path) && sys::read_text_file(path, 64).starts_with(value);
 }
 
 // The settings known to forbid user namespaces, by distribution.
-static std::string way_out() {
-  if (is_set_to("/proc/sys/user/max_user_namespaces", "0"))
+std::string user_namespace_way_out(const std::string& root) {
+  const std::string settings = root + "/proc/sys/";
+  if (is_set_to(settings + "user/max_user_namespaces", "0"))
     return "sysctl -w user.max_user_namespaces=10000";
-  if (is_set_to("/proc/sys/kernel/unprivileged_userns_clone", "0"))
+  if (is_set_to(settings + "kernel/unprivileged_userns_clone", "0"))
     return "sysctl -w kernel.unprivileged_userns_clone=1";
-  if (is_set_to("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"))
+  if (is_set_to(settings + "kernel/apparmor_restrict_unprivileged_userns", "1"))
     return "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile that "
            "allows mvm userns";
   return "in a container: let it make user namespaces and mounts (its seccomp and AppArmor "
@@ -49,7 +50,7 @@ HostSupport probe_host() {
     host.isolation = Isolation::Full;
   } else {
     host.missing = "user namespaces (" + *failure + ")";
-    host.way_out = way_out();
+    host.way_out = user_namespace_way_out("");
     if (::geteuid() == 0 && !trial(Isolation::WithoutUser)) {
       host.isolation = Isolation::WithoutUser;
     } else {

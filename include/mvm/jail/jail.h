@@ -38,6 +38,9 @@ struct HostSupport {
 };
 // Found by trying, in a child that goes through stages 1 and 2. Takes some milliseconds.
 HostSupport probe_host();
+// What to do where user namespaces are not to be had: the setting known to forbid them that is in
+// force here, by distribution. `root` goes in front of the paths that are read.
+std::string user_namespace_way_out(const std::string& root);
 
 // ---- stage 1
 enum class Network { Shared, Empty };
