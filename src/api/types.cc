@@ -178,13 +178,17 @@ void describe(Io& io, T& value) {
     io("audit", value.audit);
     io("inspect_all", value.inspect_all);
     io("allow_hosts", value.allow_hosts);
+    io("preset", value.preset);
+    io("preset_hosts", value.preset_hosts);
     io("allow_cidr", value.allow_cidr);
     io("allow_endpoints", value.allow_endpoints);
     io("routes", value.routes);
     io("resolvers", value.resolvers);
     io("upstream_ca", value.upstream_ca);
     io("limits", value.limits);
+    io("timeouts", value.timeouts);
     io("ask_timeout_ms", value.ask_timeout_ms);
+    io("proxy_port", value.proxy_port);
     io("mtu", value.mtu);
     io("ai", value.ai);
     io("pii", value.pii);
@@ -192,9 +196,17 @@ void describe(Io& io, T& value) {
     io("flows", value.flows);
     io("flows_per_second", value.flows_per_second);
     io("queries_per_second", value.queries_per_second);
+    io("names_per_zone", value.names_per_zone);
     io("send_bandwidth", value.send_bandwidth);
     io("receive_bandwidth", value.receive_bandwidth);
     io("total", value.total);
+  } else if constexpr (std::is_same_v<Plain, proto::NetworkTimeouts>) {
+    io("first_bytes", value.first_bytes);
+    io("connect", value.connect);
+    io("handshake", value.handshake);
+    io("idle", value.idle);
+    io("http_idle", value.http_idle);
+    io("half_closed", value.half_closed);
   } else if constexpr (std::is_same_v<Plain, proto::PiiConfig>) {
     io("mode", value.mode);
     io("categories", value.categories);

@@ -91,10 +91,22 @@ static proto::NetworkLimits limits_of(const config::Settings& settings) {
   take(limits.flows, settings.network_flows);
   take(limits.flows_per_second, settings.network_flows_per_second);
   take(limits.queries_per_second, settings.network_queries_per_second);
+  take(limits.names_per_zone, settings.network_names_per_zone);
   take(limits.send_bandwidth, settings.network_send_bandwidth);
   take(limits.receive_bandwidth, settings.network_receive_bandwidth);
   take(limits.total, settings.network_total);
   return limits;
+}
+
+static proto::NetworkTimeouts timeouts_of(const config::Settings& settings) {
+  proto::NetworkTimeouts timeouts;
+  timeouts.first_bytes = settings.network_first_bytes_ms.value_or(timeouts.first_bytes);
+  timeouts.connect = settings.network_connect_ms.value_or(timeouts.connect);
+  timeouts.handshake = settings.network_handshake_ms.value_or(timeouts.handshake);
+  timeouts.idle = settings.network_idle_ms.value_or(timeouts.idle);
+  timeouts.http_idle = settings.network_http_idle_ms.value_or(timeouts.http_idle);
+  timeouts.half_closed = settings.network_half_closed_ms.value_or(timeouts.half_closed);
+  return timeouts;
 }
 
 static proto::AiConfig ai_of(const config::Settings& settings) {
@@ -152,17 +164,22 @@ proto::NetworkConfig network_of(const Context& context, const config::Settings& 
   network.ai = ai_of(settings);
   network.pii = pii_of(settings);
   if (settings.network_mtu) network.mtu = static_cast<uint32_t>(*settings.network_mtu);
+  if (settings.network_proxy_port == proto::kDnsPort)
+    throw Error(Kind::Invalid, "network.proxy_port: 53 is taken by DNS at every address");
+  if (settings.network_proxy_port)
+    network.proxy_port = static_cast<uint16_t>(*settings.network_proxy_port);
   if (settings.network_ask_timeout_ms) network.ask_timeout_ms = *settings.network_ask_timeout_ms;
   network.limits = limits_of(settings);
-  for (std::string& host : preset_hosts(settings.network_preset.value_or("none"), [&] {
-         return package_hosts("", context.directory, context.variable,
-                              [&context](const std::vector<Manager>& managers) {
-                                return package_tool_urls(managers, context.variable, kToolPatience,
-                                                         context.paths.data() + "/package-tools");
-                              });
-       }))
-    if (std::ranges::find(network.allow_hosts, host) == network.allow_hosts.end())
-      network.allow_hosts.push_back(std::move(host));
+  network.timeouts = timeouts_of(settings);
+  network.preset = settings.network_preset.value_or("none");
+  if (network.preset == "none") network.preset.clear();
+  network.preset_hosts = preset_hosts(network.preset.empty() ? "none" : network.preset, [&] {
+    return package_hosts("", context.directory, context.variable,
+                         [&context](const std::vector<Manager>& managers) {
+                           return package_tool_urls(managers, context.variable, kToolPatience,
+                                                    context.paths.data() + "/package-tools");
+                         });
+  });
   return network;
 }
 

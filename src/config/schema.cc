@@ -142,6 +142,11 @@ constexpr std::array kKeys = {
         proto::kMaxMtu, 1, nullptr, "", "",
         "Largest packet of the sandbox's card, in bytes. Its link ends in this host, so long ones "
         "are best."},
+    Key{"network", "proxy_port", Type::Integer, &S::network_proxy_port, "3128", "", 0, 65535, 1,
+        nullptr, "", "",
+        "Port of the sandbox's gateway (100.127.255.1, fd6d:766d::1) where programs that are told "
+        "of an HTTP proxy find one. It admits what the rules admit, as every other way out. 0: "
+        "there is none."},
     Key{"network", "ask_timeout", Type::Duration, &S::network_ask_timeout_ms, "60s", "", 1000,
         proto::kMaxAskTimeoutMs, 1, nullptr, "", "",
         "How long a connection or request that a rule leaves to a person (outcome \"ask\") waits "
@@ -159,6 +164,11 @@ constexpr std::array kKeys = {
         "", 0, kMaxRate, 1, nullptr, "", "", "Most new connections in a second. 0: no limit."},
     Key{"network.limits", "queries_per_second", Type::Integer, &S::network_queries_per_second,
         "500", "", 0, kMaxRate, 1, nullptr, "", "", "Most DNS queries in a second. 0: no limit."},
+    Key{"network.limits", "names_per_zone", Type::Integer, &S::network_names_per_zone, "500", "", 0,
+        kMaxRate, 1, nullptr, "", "",
+        "Most names below one \"*.\" of the rules that are looked up within an hour: in names that "
+        "nobody else asks for, data can leave. Names that a rule spells out do not count. 0: no "
+        "limit."},
     Key{"network.limits", "send_bandwidth", Type::Size, &S::network_send_bandwidth, "0", "", 0,
         kTiB, 1, nullptr, "", "",
         "Most that leaves the sandbox in a second, over all connections. A second's worth may go "
@@ -170,6 +180,27 @@ constexpr std::array kKeys = {
         nullptr, "", "",
         "Most that it sends and is sent in all, until it is started again; then connections end, "
         "and new ones are refused. 0: no limit."},
+    Key{"network.timeouts", "first_bytes", Type::Duration, &S::network_first_bytes_ms, "10s", "",
+        1000, proto::kMaxTimeoutMs, 1, nullptr, "", "",
+        "How long a client may take to say something where clients speak first (ports 80, 443, "
+        "8000, 8080 and 8443, and where connections are inspected)."},
+    Key{"network.timeouts", "connect", Type::Duration, &S::network_connect_ms, "10s", "", 1000,
+        proto::kMaxTimeoutMs, 1, nullptr, "", "",
+        "How long it may take until a server takes a connection, over all its addresses."},
+    Key{"network.timeouts", "handshake", Type::Duration, &S::network_handshake_ms, "15s", "", 1000,
+        proto::kMaxTimeoutMs, 1, nullptr, "", "",
+        "How long a TLS handshake may take where connections are inspected, with the client and "
+        "with the server."},
+    Key{"network.timeouts", "idle", Type::Duration, &S::network_idle_ms, "2h", "", 1000,
+        proto::kMaxTimeoutMs, 1, nullptr, "", "",
+        "How long a connection may carry nothing, either way. It is looked at every ten seconds at "
+        "most."},
+    Key{"network.timeouts", "http_idle", Type::Duration, &S::network_http_idle_ms, "2h", "", 1000,
+        proto::kMaxTimeoutMs, 1, nullptr, "", "",
+        "The same of a connection that is inspected: between two requests, and within one."},
+    Key{"network.timeouts", "half_closed", Type::Duration, &S::network_half_closed_ms, "5m", "",
+        1000, proto::kMaxTimeoutMs, 1, nullptr, "", "",
+        "The same of a connection that one side has ended."},
     Key{"network.ai", "metering", Type::Boolean, &S::ai_metering, "false", "", 0, 0, 1, nullptr,
         "--ai-metering", "",
         "Count what the sandbox uses of AI providers (docs/metering.md). Connections to them are "

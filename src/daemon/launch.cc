@@ -114,9 +114,14 @@ static void check_network(const proto::NetworkConfig& network) {
   if (network.mtu < proto::kMinMtu || network.mtu > proto::kMaxMtu)
     invalid("sandbox.network.mtu: must be " + std::to_string(proto::kMinMtu) + " to " +
             std::to_string(proto::kMaxMtu));
+  if (network.proxy_port == proto::kDnsPort)
+    invalid("sandbox.network.proxy_port: 53 is taken by DNS at every address");
   if (network.ask_timeout_ms == 0 || network.ask_timeout_ms > proto::kMaxAskTimeoutMs)
     invalid("sandbox.network.ask_timeout_ms: must be 1 to " +
             std::to_string(proto::kMaxAskTimeoutMs));
+  if (!proto::are_timeouts(network.timeouts))
+    invalid("sandbox.network.timeouts: each must be " + std::to_string(proto::kMinTimeoutMs) +
+            " to " + std::to_string(proto::kMaxTimeoutMs) + " ms");
   if (!network.enabled && network.has_rules())
     invalid("sandbox.network: it is switched off and has rules; one of the two is a slip");
   try {

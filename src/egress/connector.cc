@@ -7,7 +7,7 @@ Connector::Connector(Parts parts, std::optional<dns::Name> host, const Endpoint&
     : parts_(parts),
       host_(std::move(host)),
       to_(to),
-      dial_(parts.loop, to, std::move(done),
+      dial_(parts.loop, parts.patience, to, std::move(done),
             host_ ? Dial::NeedMore([this] { add_addresses(); }) : Dial::NeedMore()) {}
 
 void Connector::add_addresses() {

@@ -17,6 +17,7 @@ class Connector {
     loop::Loop& loop;
     Judge& judge;
     Resolver& resolver;
+    std::chrono::milliseconds patience;
   };
   // `host` is empty for connections that are judged by their address alone.
   Connector(Parts parts, std::optional<dns::Name> host, const Endpoint& to, Dial::Done done);

@@ -26,8 +26,10 @@ void Destination::judge_name() {
     result_.to = {*result_.request.address, *result_.request.port};
     return finish();
   }
-  if (const auto refused = parts_.names.refuses(parts_.loop.now())) {
-    result_.verdict = denied(*refused);
+  const auto now = parts_.loop.now();
+  if (!parts_.names.take_query(now) ||
+      !parts_.names.admits(parts_.judge, *result_.request.host, now)) {
+    result_.verdict = denied(Reason::RateLimited);
     return finish();
   }
   resolve(dns::RecordType::A);

@@ -11,12 +11,11 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kPace = 250ms;  // RFC 8305 §8
-// Longer than the second retransmission of a SYN, shorter than most clients' own patience.
-constexpr auto kPatience = 10s;
 
 }
 
-Dial::Dial(loop::Loop& loop, const Endpoint& first, Done done, NeedMore need_more)
+Dial::Dial(loop::Loop& loop, std::chrono::milliseconds patience, const Endpoint& first, Done done,
+           NeedMore need_more)
     : loop_(loop),
       done_(std::move(done)),
       need_more_(std::move(need_more)),
@@ -24,7 +23,7 @@ Dial::Dial(loop::Loop& loop, const Endpoint& first, Done done, NeedMore need_mor
       known_{first},
       pace_(loop.after(0ms, [this] { advance(); })),
       deadline_(
-          loop.after(kPatience, [this] { finish({{}, {}, error_ != 0 ? error_ : ETIMEDOUT}); })) {}
+          loop.after(patience, [this] { finish({{}, {}, error_ != 0 ? error_ : ETIMEDOUT}); })) {}
 
 void Dial::add(const Endpoint& endpoint) {
   if (known_.size() >= kMaxAttempts || std::ranges::find(known_, endpoint) != known_.end()) return;

@@ -27,7 +27,8 @@ class Dial {
   // calls no_more().
   using NeedMore = std::function<void()>;
 
-  Dial(loop::Loop& loop, const Endpoint& first, Done done, NeedMore need_more = {});
+  Dial(loop::Loop& loop, std::chrono::milliseconds patience, const Endpoint& first, Done done,
+       NeedMore need_more = {});
   void add(const Endpoint& endpoint);
   void no_more();
 

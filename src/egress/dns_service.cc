@@ -118,13 +118,18 @@ void DnsService::serve(ByteView message, size_t limit, Reply reply) {
   if (limit != dns::kMaxTcpMessage)
     pending.limit = std::min<size_t>(limit, pending.query.edns_size.value_or(dns::kPlainUdpSize));
   pending.verdict = parts_.judge.ask(pending.request());
-  auto limit_met = parts_.names.refuses(parts_.loop.now());
-  if (!limit_met && pending_ >= kMaxPending) limit_met = Reason::ResourceExhausted;
-  if (limit_met) pending.verdict = {{Outcome::Deny, *limit_met, {}, false}};
+  const bool too_fast = !parts_.names.take_query(parts_.loop.now());
+  if (too_fast || pending_ >= kMaxPending)
+    pending.verdict = {
+        {Outcome::Deny, too_fast ? Reason::RateLimited : Reason::ResourceExhausted, {}, false}};
   // The name may be known; the connection to it is what a person is asked about.
   if (pending.verdict.asks()) pending.verdict.admitted = true;
   if (!pending.verdict.admitted) return refuse(pending, pending.event(pending.verdict));
   if (!is_served(pending.query.type)) return answer(pending, {Answer::Status::Found});
+  if (!parts_.names.admits(parts_.judge, pending.query.name, parts_.loop.now())) {
+    pending.verdict = {{Outcome::Deny, Reason::RateLimited, pending.verdict.decision.rule, false}};
+    return refuse(pending, pending.event(pending.verdict));
+  }
   ++pending_;
   const Question question{pending.query.name, pending.query.type};
   parts_.resolver.resolve(question, [this, pending = std::move(pending)](const Answer& found) {

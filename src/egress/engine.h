@@ -39,6 +39,7 @@ class Proxy::Engine {
   PipePool pipes_;
   Meter meter_;
   std::vector<Endpoint> doors_;
+  Timeouts timeouts_;
   DnsService dns_;
   RefusedPackets refused_;
   FlowTable flows_;

@@ -10,12 +10,8 @@
 namespace mvm::egress {
 namespace {
 
-using namespace std::chrono_literals;
 using policy::Outcome;
 using policy::Reason;
-
-constexpr auto kIdle = 2h;  // RFC 5382 §5, what a NAT owes a connection
-constexpr auto kHalfClosedIdle = 5min;
 
 bool client_speaks_first(uint16_t port) noexcept {
   constexpr uint16_t kPorts[] = {80, 443, 8000, 8080, 8443};
@@ -81,7 +77,7 @@ void Flow::begin() {
   if (!speaks_first_ && asks) return ask(EventKind::Connect, request(), verdict);
   if (!speaks_first_) return dial();
   stage_ = Stage::FirstBytes;
-  deadline_ = parts_.loop.after(kHelloPatience, [this] {
+  deadline_ = parts_.loop.after(parts_.timeouts.first_bytes, [this] {
     Verdict late = denied(Reason::TimedOut);
     refuse(EventKind::Connect, request(), late);
   });
@@ -249,9 +245,9 @@ void Flow::dial() {
   // What the client sends meanwhile waits in its socket; only that it is gone is told.
   watch_.reset();
   watch_ = parts_.loop.watch(guest_.get(), 0, [this](uint32_t) { end(); });
-  dial_ = std::make_unique<Connector>(Connector::Parts{parts_.loop, parts_.judge, parts_.resolver},
-                                      host_, to_,
-                                      [this](Dial::Result result) { dialed(std::move(result)); });
+  dial_ = std::make_unique<Connector>(
+      Connector::Parts{parts_.loop, parts_.judge, parts_.resolver, parts_.timeouts.connect}, host_,
+      to_, [this](Dial::Result result) { dialed(std::move(result)); });
 }
 
 void Flow::dialed(Dial::Result result) {
@@ -308,7 +304,8 @@ void Flow::carry_http(const HttpOrigin& origin) {
   upstream_.reset();
   http_ = std::make_unique<HttpConnection>(
       HttpParts{parts_.loop, parts_.judge, parts_.resolver, parts_.reporter, parts_.meter,
-                parts_.interception, parts_.filters, parts_.questions, parts_.pins, parts_.names},
+                parts_.interception, parts_.filters, parts_.questions, parts_.pins, parts_.names,
+                parts_.timeouts},
       id_, std::move(guest_), origin, [this](const HttpEnd& how) { inspected(how); });
   http_->start();
 }
@@ -330,11 +327,11 @@ void Flow::reset(Reason reason) {
 }
 
 void Flow::end_if_idle() {
-  if (stage_ == Stage::Http && parts_.loop.now() - http_->last_use() > kIdle)
+  const Timeouts& limits = parts_.timeouts;
+  if (stage_ == Stage::Http && parts_.loop.now() - http_->last_use() > limits.http_idle)
     return reset(Reason::TimedOut);
   if (stage_ != Stage::Relaying) return;
-  const auto limit =
-      relay_->half_closed() ? std::chrono::seconds(kHalfClosedIdle) : std::chrono::seconds(kIdle);
+  const auto limit = relay_->half_closed() ? limits.half_closed : limits.idle;
   if (parts_.loop.now() - relay_->last_use() > limit) reset(Reason::TimedOut);
 }
 

@@ -49,6 +49,7 @@ struct FlowParts {
   Interception* interception;  // nothing: the policy had no routes when the proxy was made
   const std::vector<std::shared_ptr<FilterSource>>& filters;
   const std::vector<Endpoint>& doors;  // of the explicit proxy
+  const Timeouts& timeouts;
   Counters& counters;
 };
 
@@ -68,8 +69,6 @@ class Flow {
   void end_if_idle();
 
  private:
-  static constexpr std::chrono::seconds kHelloPatience{10};
-
   enum class Stage : uint8_t {
     Start,
     Door,     // of the explicit proxy: the head of a CONNECT

@@ -21,7 +21,7 @@ void Flow::open_door() {
   stage_ = Stage::Door;
   prepare_stream(guest_.get());
   door_ =
-      std::make_unique<ProxyDoor>(parts_.loop, std::move(guest_), kHelloPatience,
+      std::make_unique<ProxyDoor>(parts_.loop, std::move(guest_), parts_.timeouts.first_bytes,
                                   [this](ProxyDoor::Result result) { enter(std::move(result)); });
 }
 
@@ -74,6 +74,7 @@ void Flow::found(Destination::Result where) {
 
 // As if it had been connected to: an address without a name may have been given for one.
 void Flow::reach(const Endpoint& to, const std::optional<dns::Name>& host) {
+  if (holds_pin_) parts_.pins.release(to_.address);  // of the gateway: a rule may open its range
   to_ = to;
   holds_pin_ = parts_.pins.hold(to_.address);
   names_ = host ? std::vector{*host} : parts_.pins.names_of(to_.address, parts_.loop.now());

@@ -1,5 +1,7 @@
 #include "flow_table.h"
 
+#include <algorithm>
+
 #include "sockets.h"
 
 namespace mvm::egress {
@@ -8,7 +10,12 @@ namespace {
 using policy::Outcome;
 using policy::Reason;
 
-constexpr std::chrono::seconds kLookAfter{10};
+constexpr std::chrono::milliseconds kLookAfter{10'000};
+
+// Flows are ended for idleness a little late, by less than as long again.
+std::chrono::milliseconds pace_of(const Timeouts& timeouts) {
+  return std::min({kLookAfter, timeouts.idle, timeouts.http_idle, timeouts.half_closed});
+}
 
 }
 
@@ -71,7 +78,7 @@ void FlowTable::reset_all() {
 }
 
 void FlowTable::look_after() {
-  clock_ = parts_.loop.after(kLookAfter, [this] {
+  clock_ = parts_.loop.after(pace_of(parts_.timeouts), [this] {
     for (auto at = flows_.begin(); at != flows_.end();) {
       Flow& flow = *at->second;
       ++at;  // it may be taken out

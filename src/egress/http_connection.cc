@@ -29,7 +29,7 @@ HttpConnection::HttpConnection(HttpParts parts, uint64_t id, sys::Fd guest, Http
 
 void HttpConnection::start() {
   if (!origin_.tls) return begin_flow();
-  deadline_ = parts_.loop.after(kHandshakePatience, [this] { end(Reason::TimedOut, {}); });
+  deadline_ = parts_.loop.after(parts_.timeouts.handshake, [this] { end(Reason::TimedOut, {}); });
   update();
 }
 
@@ -109,7 +109,7 @@ void HttpConnection::opened(ServerOpening::Result result) {
 
 void HttpConnection::answer(std::string_view protocol) {
   stage_ = Stage::Handshake;
-  deadline_ = parts_.loop.after(kHandshakePatience, [this] { end(Reason::TimedOut, {}); });
+  deadline_ = parts_.loop.after(parts_.timeouts.handshake, [this] { end(Reason::TimedOut, {}); });
   crypto::TlsEngine& engine = *guest_->engine();
   engine.accept(parts_.interception->leaf(wanted()), protocol);
   // What came behind the hello has waited, and no socket tells of it.

@@ -22,7 +22,6 @@ namespace mvm::egress {
 
 class HttpConnection {
  public:
-  static constexpr std::chrono::seconds kHandshakePatience{15};
   using Done = std::function<void(HttpEnd)>;
 
   // `done` is called once, later than the constructor; it must not drop the connection before the

@@ -36,6 +36,7 @@ struct HttpParts {
   Questions& questions;
   PinTable& pins;
   NameGate& names;
+  const Timeouts& timeouts;
 };
 
 struct HttpEnd {

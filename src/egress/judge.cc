@@ -62,6 +62,21 @@ std::vector<uint16_t> Judge::ports_of(const dns::Name& name) const {
   return ports;
 }
 
+std::optional<policy::HostPattern> Judge::zone_of(const dns::Name& name) const {
+  std::optional<policy::HostPattern> zone;
+  bool spelled_out = false;
+  const auto look = [&](const policy::HostPattern& host) {
+    if (!host.matches(name)) return;
+    if (!host.is_zone())
+      spelled_out = true;
+    else if (!zone)
+      zone = host;
+  };
+  for (const policy::Route& route : policy_.routes) look(route.host);
+  for (const policy::HostRule& rule : policy_.hosts) look(rule.host);
+  return spelled_out ? std::nullopt : zone;
+}
+
 std::vector<IpPrefix> Judge::open_ranges() const {
   if (mode_ == Mode::Audit)
     return {IpPrefix(IpAddress(IpAddress::V4{}), 0), IpPrefix(IpAddress(IpAddress::V6{}), 0)};

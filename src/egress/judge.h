@@ -35,6 +35,9 @@ class Judge {
   Verdict ask(const policy::Request& request) const;
   // The ports at which some rule could admit the name.
   std::vector<uint16_t> ports_of(const dns::Name& name) const;
+  // The pattern that admits the name together with all others below some name; nothing where a rule
+  // spells it out, or none covers it.
+  std::optional<policy::HostPattern> zone_of(const dns::Name& name) const;
   // What the kernel has to let through besides pinned addresses.
   std::vector<IpPrefix> open_ranges() const;
 

@@ -17,7 +17,8 @@ ServerOpening::ServerOpening(HttpParts parts, const HttpOrigin& origin,
     : parts_(parts),
       protocols_(std::move(protocols)),
       done_(std::move(done)),
-      connector_(Connector::Parts{parts.loop, parts.judge, parts.resolver}, origin.host, origin.to,
+      connector_(Connector::Parts{parts.loop, parts.judge, parts.resolver, parts.timeouts.connect},
+                 origin.host, origin.to,
                  [this, origin](Dial::Result result) { connected(std::move(result), origin); }) {}
 
 void ServerOpening::connected(Dial::Result result, const HttpOrigin& origin) {
@@ -31,8 +32,9 @@ void ServerOpening::connected(Dial::Result result, const HttpOrigin& origin) {
                    crypto::TlsEngine(interception.servers(),
                                      {origin.name(), origin.to.port, std::move(protocols_),
                                       interception.trust_of(origin.host)}));
-  deadline_ = parts_.loop.after(
-      kPatience, [this] { fail(Reason::TimedOut, "its TLS handshake does not end"); });
+  deadline_ = parts_.loop.after(parts_.timeouts.handshake, [this] {
+    fail(Reason::TimedOut, "its TLS handshake does not end");
+  });
   turn();
 }
 

@@ -14,8 +14,6 @@ namespace mvm::egress {
 
 class ServerOpening {
  public:
-  static constexpr std::chrono::seconds kPatience{15};  // for TLS; Dial has its own
-
   struct Result {
     std::optional<OpenChannel> server;
     // When there is none:

@@ -130,6 +130,12 @@ Policy compile(const proto::NetworkConfig& config) {
     check("allow_hosts", host_complaint(text));
     policy.hosts.push_back(*parse_host_rule(text));
   }
+  for (const std::string& text : config.preset_hosts) {
+    check("preset_hosts", host_complaint(text));
+    HostRule rule = *parse_host_rule(text);
+    rule.id = "preset " + config.preset + " " + text;
+    policy.hosts.push_back(std::move(rule));
+  }
   for (const std::string& text : config.allow_cidr) {
     check("allow_cidr", range_complaint(text));
     policy.ranges.push_back(*parse_range_rule(text));

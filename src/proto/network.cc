@@ -1,5 +1,8 @@
 #include "mvm/proto/network.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "mvm/proto/cbor.h"
 
 namespace mvm::proto {
@@ -93,6 +96,7 @@ static Bytes encode_limits(const NetworkLimits& limits) {
     map.unsigned_integer("flows", limits.flows);
     map.unsigned_integer("flows_per_second", limits.flows_per_second);
     map.unsigned_integer("queries_per_second", limits.queries_per_second);
+    map.unsigned_integer("names_per_zone", limits.names_per_zone);
     map.unsigned_integer("send_bandwidth", limits.send_bandwidth);
     map.unsigned_integer("receive_bandwidth", limits.receive_bandwidth);
     map.unsigned_integer("total", limits.total);
@@ -110,6 +114,8 @@ static NetworkLimits read_limits(CborReader& in) {
       limits.flows_per_second = count();
     } else if (field.is("queries_per_second")) {
       limits.queries_per_second = count();
+    } else if (field.is("names_per_zone")) {
+      limits.names_per_zone = count();
     } else if (field.is("send_bandwidth")) {
       limits.send_bandwidth = in.unsigned_integer();
     } else if (field.is("receive_bandwidth")) {
@@ -123,6 +129,41 @@ static NetworkLimits read_limits(CborReader& in) {
   return limits;
 }
 
+static constexpr std::pair<const char*, uint64_t NetworkTimeouts::*> kTimeouts[] = {
+    {"first_bytes", &NetworkTimeouts::first_bytes}, {"connect", &NetworkTimeouts::connect},
+    {"handshake", &NetworkTimeouts::handshake},     {"idle", &NetworkTimeouts::idle},
+    {"http_idle", &NetworkTimeouts::http_idle},     {"half_closed", &NetworkTimeouts::half_closed},
+};
+
+static Bytes encode_timeouts(const NetworkTimeouts& timeouts) {
+  Bytes out;
+  {
+    MapWriter map(out);
+    for (const auto& [name, value] : kTimeouts) map.unsigned_integer(name, timeouts.*value);
+  }
+  return out;
+}
+
+static NetworkTimeouts read_timeouts(CborReader& in) {
+  NetworkTimeouts timeouts;
+  for (Fields field(in); field.next();) {
+    const auto known = std::ranges::find_if(
+        kTimeouts, [&field](const auto& timeout) { return field.is(timeout.first); });
+    if (known != std::end(kTimeouts))
+      timeouts.*known->second = in.unsigned_integer(kMaxTimeoutMs);
+    else
+      field.skip();
+  }
+  return timeouts;
+}
+
+bool are_timeouts(const NetworkTimeouts& timeouts) {
+  return std::ranges::all_of(kTimeouts, [&timeouts](const auto& timeout) {
+    const uint64_t value = timeouts.*timeout.second;
+    return value >= kMinTimeoutMs && value <= kMaxTimeoutMs;
+  });
+}
+
 Bytes NetworkConfig::encode() const {
   Bytes out;
   {
@@ -131,6 +172,8 @@ Bytes NetworkConfig::encode() const {
     map.boolean("audit", audit);
     map.boolean("inspect_all", inspect_all);
     write_texts(map.field("allow_hosts"), allow_hosts);
+    if (!preset.empty()) map.string("preset", preset);
+    if (!preset_hosts.empty()) write_texts(map.field("preset_hosts"), preset_hosts);
     write_texts(map.field("allow_cidr"), allow_cidr);
     write_texts(map.field("allow_endpoints"), allow_endpoints);
     CborWriter list = map.field("routes");
@@ -139,7 +182,9 @@ Bytes NetworkConfig::encode() const {
     write_texts(map.field("resolvers"), resolvers);
     if (!upstream_ca.empty()) write_texts(map.field("upstream_ca"), upstream_ca);
     map.field("limits").raw(encode_limits(limits));
+    map.field("timeouts").raw(encode_timeouts(timeouts));
     map.unsigned_integer("ask_timeout_ms", ask_timeout_ms);
+    map.unsigned_integer("proxy_port", proxy_port);
     map.unsigned_integer("mtu", mtu);
     if (ai != AiConfig{}) map.field("ai").raw(ai.encode());
     map.field("pii").raw(pii.encode());
@@ -159,6 +204,10 @@ std::optional<NetworkConfig> NetworkConfig::decode(ByteView data) {
       config.inspect_all = in.boolean();
     } else if (field.is("allow_hosts")) {
       config.allow_hosts = read_texts(in, kMaxNetworkRules);
+    } else if (field.is("preset")) {
+      config.preset = in.string(kMaxNetworkText);
+    } else if (field.is("preset_hosts")) {
+      config.preset_hosts = read_texts(in, kMaxNetworkRules);
     } else if (field.is("allow_cidr")) {
       config.allow_cidr = read_texts(in, kMaxNetworkRules);
     } else if (field.is("allow_endpoints")) {
@@ -172,6 +221,8 @@ std::optional<NetworkConfig> NetworkConfig::decode(ByteView data) {
       config.upstream_ca = read_texts(in, kMaxUpstreamAuthorities);
     } else if (field.is("limits")) {
       config.limits = read_limits(in);
+    } else if (field.is("timeouts")) {
+      config.timeouts = read_timeouts(in);
     } else if (field.is("ask_timeout_ms")) {
       config.ask_timeout_ms = in.unsigned_integer(kMaxAskTimeoutMs);
     } else if (field.is("pii")) {
@@ -179,6 +230,8 @@ std::optional<NetworkConfig> NetworkConfig::decode(ByteView data) {
         config.pii = std::move(*pii);
       else
         in.fail();
+    } else if (field.is("proxy_port")) {
+      config.proxy_port = static_cast<uint16_t>(in.unsigned_integer(UINT16_MAX));
     } else if (field.is("mtu")) {
       config.mtu = static_cast<uint32_t>(in.unsigned_integer(kMaxMtu));
     } else if (field.is("ai")) {
@@ -189,7 +242,9 @@ std::optional<NetworkConfig> NetworkConfig::decode(ByteView data) {
       field.skip();
     }
   }
-  if (!in || !in.at_end() || config.mtu < kMinMtu) return std::nullopt;
+  if (!in || !in.at_end() || config.mtu < kMinMtu || config.proxy_port == kDnsPort ||
+      !are_timeouts(config.timeouts))
+    return std::nullopt;
   return config;
 }
 

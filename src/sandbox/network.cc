@@ -31,10 +31,21 @@ static egress::Limits limits_of(const proto::NetworkLimits& from) {
   limits.flows = from.flows;
   limits.flows_per_second = from.flows_per_second;
   limits.queries_per_second = from.queries_per_second;
+  limits.names_per_zone = from.names_per_zone;
   limits.send_bytes_per_second = from.send_bandwidth;
   limits.receive_bytes_per_second = from.receive_bandwidth;
   limits.total_bytes = from.total;
   return limits;
+}
+
+static egress::Timeouts timeouts_of(const proto::NetworkTimeouts& from) {
+  using Milliseconds = std::chrono::milliseconds;
+  return {.first_bytes = Milliseconds(from.first_bytes),
+          .connect = Milliseconds(from.connect),
+          .handshake = Milliseconds(from.handshake),
+          .idle = Milliseconds(from.idle),
+          .http_idle = Milliseconds(from.http_idle),
+          .half_closed = Milliseconds(from.half_closed)};
 }
 
 Network::Network(const std::optional<proto::NetworkConfig>& config, std::string name,
@@ -50,6 +61,10 @@ Network::Network(const std::optional<proto::NetworkConfig>& config, std::string 
     settings_.mode = config_->audit ? egress::Mode::Audit : egress::Mode::Enforce;
     settings_.resolvers = resolvers_of(*config_);
     settings_.limits = limits_of(config_->limits);
+    settings_.timeouts = timeouts_of(config_->timeouts);
+    if (config_->proxy_port != 0)
+      settings_.http_proxy = {{addresses_.gateway4, config_->proxy_port},
+                              {addresses_.gateway6, config_->proxy_port}};
     settings_.refusals = refusals;
     settings_.ask_patience = std::chrono::milliseconds(config_->ask_timeout_ms);
     settings_.on_question = std::move(on_question);

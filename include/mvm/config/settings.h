@@ -47,14 +47,23 @@ struct Settings {
   std::optional<std::string> network_mode;
   std::optional<std::string> network_inspect;
   std::optional<uint64_t> network_mtu;
+  std::optional<uint64_t> network_proxy_port;
   std::optional<uint64_t> network_ask_timeout_ms;
   // Limits of it; 0: none.
   std::optional<uint64_t> network_flows;
   std::optional<uint64_t> network_flows_per_second;
   std::optional<uint64_t> network_queries_per_second;
+  std::optional<uint64_t> network_names_per_zone;
   std::optional<uint64_t> network_send_bandwidth;
   std::optional<uint64_t> network_receive_bandwidth;
   std::optional<uint64_t> network_total;
+  // Milliseconds.
+  std::optional<uint64_t> network_first_bytes_ms;
+  std::optional<uint64_t> network_connect_ms;
+  std::optional<uint64_t> network_handshake_ms;
+  std::optional<uint64_t> network_idle_ms;
+  std::optional<uint64_t> network_http_idle_ms;
+  std::optional<uint64_t> network_half_closed_ms;
   std::vector<std::string> allow_hosts;
   std::vector<std::string> allow_cidr;
   std::vector<std::string> allow_endpoints;

@@ -43,9 +43,20 @@ struct Limits {
   uint32_t flows = 4096;                  // at a time
   uint32_t flows_per_second = 500;        // new ones; as many at once
   uint32_t queries_per_second = 500;      // DNS; as many at once
+  uint32_t names_per_zone = 500;          // looked up below one "*." within an hour
   uint64_t send_bytes_per_second = 0;     // from the guest, over all flows
   uint64_t receive_bytes_per_second = 0;  // to the guest
   uint64_t total_bytes = 0;               // both ways; flows end when it is reached
+};
+
+struct Timeouts {
+  std::chrono::milliseconds first_bytes{10'000};  // of a client, where clients speak first
+  // Longer than the second retransmission of a SYN, shorter than most clients' own patience.
+  std::chrono::milliseconds connect{10'000};
+  std::chrono::milliseconds handshake{15'000};     // of TLS that ends here, on either side
+  std::chrono::milliseconds idle{7'200'000};       // RFC 5382 §5, what a NAT owes a connection
+  std::chrono::milliseconds http_idle{7'200'000};  // the same where requests are looked into
+  std::chrono::milliseconds half_closed{300'000};  // the same where one side has ended
 };
 
 struct HostTrust {
@@ -59,6 +70,7 @@ struct Settings {
   // Asked in this order. Empty: those of /etc/resolv.conf, read once at construction.
   std::vector<Endpoint> resolvers;
   Limits limits;
+  Timeouts timeouts;
   // Addresses and ports of the guest's gateway where it finds an HTTP proxy, for programs that are
   // told of one: CONNECT, and requests that name their server. Empty: there is none.
   std::vector<Endpoint> http_proxy;

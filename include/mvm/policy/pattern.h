@@ -17,6 +17,7 @@ class HostPattern {
  public:
   static std::optional<HostPattern> parse(std::string_view text);
   bool matches(const dns::Name& host) const noexcept;
+  bool is_zone() const noexcept { return below_; }  // "*.example.com"
   std::string text() const;
   bool operator==(const HostPattern&) const = default;
 

@@ -841,7 +841,8 @@ TEST_F(Actions, NoNetworkWinsOverAManifestWithRules) {
 TEST_F(Actions, APresetIsExpandedHere) {
   EXPECT_EQ(run({"up", "web", "--network-preset", "dev"}), 0);
   ASSERT_EQ(daemon.created.size(), 1U);
-  EXPECT_THAT(daemon.created[0].network.allow_hosts, testing::Contains("github.com"));
+  EXPECT_EQ(daemon.created[0].network.preset, "dev");
+  EXPECT_THAT(daemon.created[0].network.preset_hosts, testing::Contains("github.com"));
 }
 
 TEST_F(Actions, UpSaysThatThereIsNoNetwork) {

@@ -248,6 +248,18 @@ allow_endpoints = ["GET https://example.net/v1/**"]
 resolvers = ["9.9.9.9", "[2620:fe::fe]:53"]
 upstream_ca = ["*.corp.example=/etc/ssl/corp.pem"]
 mtu = 1500
+proxy_port = 8888
+
+[network.limits]
+names_per_zone = 40
+
+[network.timeouts]
+first_bytes = "1s"
+connect = "2s"
+handshake = "3s"
+idle = "4m"
+http_idle = "5m"
+half_closed = "6m"
 
 [[network.routes]]
 id = "forge"
@@ -276,6 +288,14 @@ ports = [80, 8080]
   expected.resolvers = {"9.9.9.9", "[2620:fe::fe]:53"};
   expected.upstream_ca = {"*.corp.example=/etc/ssl/corp.pem"};
   expected.network_mtu = 1500;
+  expected.network_proxy_port = 8888;
+  expected.network_names_per_zone = 40;
+  expected.network_first_bytes_ms = 1'000;
+  expected.network_connect_ms = 2'000;
+  expected.network_handshake_ms = 3'000;
+  expected.network_idle_ms = 240'000;
+  expected.network_http_idle_ms = 300'000;
+  expected.network_half_closed_ms = 360'000;
   expected.routes = {{"forge",
                       "api.example.com",
                       {443},
@@ -283,6 +303,17 @@ ports = [80, 8080]
                       "ask"},
                      {"", "*.example.com", {80, 8080}, {}, "deny"}};
   EXPECT_EQ(parsed.settings, expected);
+}
+
+TEST(Manifest, TimeoutsAndPortsOfTheNetworkHoldAtTheirBounds) {
+  EXPECT_THAT(complaints("[network]\nproxy_port = 65536\n"),
+              ElementsAre("mvm.toml:2:14: 'proxy_port' must be from 0 to 65535, not 65536"));
+  EXPECT_THAT(complaints("[network.timeouts]\nconnect = \"999ms\"\n"),
+              ElementsAre("mvm.toml:2:11: 'connect' must be from 1s to 7d0h, not 999ms"));
+  EXPECT_THAT(complaints("[network.timeouts]\nhttp_idle = \"8d\"\n"),
+              ElementsAre("mvm.toml:2:13: 'http_idle' must be from 1s to 7d0h, not 8d0h"));
+  EXPECT_THAT(complaints("[network.timeouts]\nidle = 7200\n"), SizeIs(1));
+  EXPECT_THAT(complaints("[network.timeouts]\nread = \"1s\"\n"), SizeIs(1));
 }
 
 TEST(Manifest, ReadsWhenRecordsAreOnTheDisk) {

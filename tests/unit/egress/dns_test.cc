@@ -263,6 +263,24 @@ TEST_F(Dns, RefusesMoreThanItsRate) {
   EXPECT_THAT(told(), Contains(HasSubstr("dns deny rate_limited A")));
 }
 
+// Names that are made up carry data to whoever runs the zone's servers.
+TEST_F(Dns, LooksUpSoManyNamesOfAZone) {
+  for (const char* host : {"a.zone.example", "b.zone.example", "www.zone.example"})
+    resolver_.add(host, "93.184.216.34");
+  allow_host("*.zone.example");
+  allow_host("www.zone.example");
+  settings_.limits.names_per_zone = 2;
+  start_proxy();
+  EXPECT_EQ(dig({"a.zone.example"}), "93.184.216.34\n");
+  EXPECT_EQ(dig({"none.zone.example"}), "");
+  EXPECT_THAT(dig_all({"b.zone.example"}), HasSubstr("rate_limited"));
+  EXPECT_EQ(dig({"a.zone.example"}), "93.184.216.34\n");
+  EXPECT_EQ(dig({"www.zone.example"}), "93.184.216.34\n");
+  EXPECT_THAT(told(), Contains("dns deny rate_limited A b.zone.example"));
+  EXPECT_EQ(events_of(EventKind::Dns).at(2).rule, "allow-host *.zone.example");
+  EXPECT_THAT(resolver_.asked, Not(Contains(HasSubstr("b.zone.example"))));
+}
+
 TEST_F(Dns, AnswersMalformedQueriesWithAnError) {
   start_proxy();
   const auto exit = guest({"python3", "-c",

@@ -345,10 +345,9 @@ TEST_F(ExplicitProxy, JudgesAnAddressByItselfOrByTheNameItWasGivenFor) {
 
 TEST_F(ExplicitProxy, RefusesAConnectThatIsNone) {
   allow_host("a.example");
-  settings_.limits.flows_per_second = 0;
   start_proxy();
   const std::string host = " HTTP/1.1\\r\\nHost: a.example\\r\\n";
-  const auto status = [&](const std::string& words) { return say({words}).substr(0, 12); };
+  std::vector<std::string> bad;
   for (const char* target : {"a.example",
                              "a.example:",
                              "a.example:0",
@@ -372,19 +371,25 @@ TEST_F(ExplicitProxy, RefusesAConnectThatIsNone) {
                              ":443",
                              ".:443",
                              "a..example:443"})
-    EXPECT_EQ(status("CONNECT " + std::string(target) + host + "\\r\\n"), "HTTP/1.1 400") << target;
+    bad.push_back("CONNECT " + std::string(target) + host + "\\r\\n");
   const std::string head = "CONNECT a.example:443" + host;
-  EXPECT_EQ(status(head + "Content-Length: 3\\r\\n\\r\\nabc"), "HTTP/1.1 400");
-  EXPECT_EQ(status(head + "Transfer-Encoding: chunked\\r\\n\\r\\n0\\r\\n\\r\\n"), "HTTP/1.1 400");
-  EXPECT_EQ(status("CONNECT a.example:443 HTTP/1.1\\r\\nHost: b.example:443\\r\\n\\r\\n"),
-            "HTTP/1.1 400");
-  EXPECT_EQ(status("CONNECT a.example:443 HTTP/1.1\\r\\nHost: a.example:444\\r\\n\\r\\n"),
-            "HTTP/1.1 400");
-  EXPECT_EQ(status("CONNECT a.example:443 HTTP/1.1\\r\\n\\r\\n"), "HTTP/1.1 400");
-  EXPECT_EQ(status(head + "X : y\\r\\n\\r\\n"), "HTTP/1.1 400");
-  EXPECT_EQ(status("CONNECT  a.example:443" + host + "\\r\\n"), "HTTP/1.1 400");
-  EXPECT_EQ(status("CONNECT a.example:443 HTTP/2.0\\r\\n\\r\\n"), "HTTP/1.1 505");
-  EXPECT_EQ(status(head + "X: " + std::string(33'000, 'x')), "HTTP/1.1 431");
+  bad.push_back(head + "Content-Length: 3\\r\\n\\r\\nabc");
+  bad.push_back(head + "Transfer-Encoding: chunked\\r\\n\\r\\n0\\r\\n\\r\\n");
+  bad.push_back("CONNECT a.example:443 HTTP/1.1\\r\\nHost: b.example:443\\r\\n\\r\\n");
+  bad.push_back("CONNECT a.example:443 HTTP/1.1\\r\\nHost: a.example:444\\r\\n\\r\\n");
+  bad.push_back("CONNECT a.example:443 HTTP/1.1\\r\\n\\r\\n");
+  bad.push_back(head + "X : y\\r\\n\\r\\n");
+  bad.push_back("CONNECT  a.example:443" + host + "\\r\\n");
+  std::vector<std::string> statuses(bad.size(), "400");
+  bad.push_back("CONNECT a.example:443 HTTP/2.0\\r\\n\\r\\n");
+  statuses.emplace_back("505");
+  bad.push_back(head + "X: " + std::string(33'000, 'x'));
+  statuses.emplace_back("431");
+  const std::string out = say(bad);
+  const auto lines = split(out, '\n');
+  ASSERT_EQ(lines.size(), bad.size() + 1) << out;
+  for (size_t i = 0; i < bad.size(); ++i)
+    EXPECT_EQ(lines[i].substr(0, 12), "HTTP/1.1 " + statuses[i]) << bad[i].substr(0, 200);
   EXPECT_THAT(events_of(EventKind::Connect), IsEmpty());
   EXPECT_THAT(told(), Contains("http deny protocol_unsupported 100.127.255.1 3128"));
   EXPECT_THAT(resolver_.asked, IsEmpty());
@@ -468,6 +473,19 @@ while (part := s.recv(65536)): got += part
 print(b'rate_limited' in got)
 )"});
   EXPECT_EQ(exit.out, "True\n") << exit.err;
+}
+
+TEST_F(ExplicitProxy, LooksUpSoManyNamesOfAZone) {
+  for (const char* host : {"a.zone.example", "b.zone.example"}) resolver_.add(host, kA);
+  serve_as("A", kA, 80);
+  allow_host("*.zone.example");
+  settings_.limits.names_per_zone = 1;
+  start_proxy();
+  EXPECT_EQ(curl({"http://a.zone.example/x"}).out, "A a.zone.example /x\n");
+  EXPECT_THAT(curl({"http://b.zone.example/x"}).out, HasSubstr("rate_limited"));
+  EXPECT_THAT(say({"CONNECT b.zone.example:443 HTTP/1.1\\r\\nHost: b.zone.example\\r\\n\\r\\n"}),
+              HasSubstr("rate_limited"));
+  EXPECT_THAT(resolver_.asked, Not(Contains(HasSubstr("b.zone.example"))));
 }
 
 TEST_F(ExplicitProxy, IsNotThereWhenItIsSwitchedOff) {

@@ -12,11 +12,16 @@ NetworkConfig full() {
   config.audit = true;
   config.inspect_all = true;
   config.allow_hosts = {"example.com", "*.example.org:8443"};
+  config.preset = "dev";
+  config.preset_hosts = {"mirror.example"};
   config.allow_cidr = {"10.0.0.0/8"};
   config.allow_endpoints = {"GET https://example.net/**"};
   config.routes = {{"a", "api.example.com", {443, 8443}, {{"r", "GET", "/v1/**", "allow"}}, ""}};
   config.resolvers = {"9.9.9.9"};
   config.upstream_ca = {"*=/a.pem"};
+  config.proxy_port = 0;
+  config.limits.names_per_zone = 7;
+  config.timeouts = {1'000, 2'000, 3'000, 4'000, 5'000, 6'000};
   config.mtu = 1500;
   return config;
 }
@@ -47,6 +52,14 @@ TEST(NetworkConfig, HoldsItsBounds) {
   config = {};
   config.allow_hosts = {std::string(kMaxNetworkText + 1, 'a')};
   EXPECT_FALSE(NetworkConfig::decode(config.encode()));
+  config = {};
+  config.proxy_port = kDnsPort;
+  EXPECT_FALSE(NetworkConfig::decode(config.encode()));
+  for (const uint64_t timeout : {uint64_t{0}, kMinTimeoutMs - 1, kMaxTimeoutMs + 1}) {
+    config = {};
+    config.timeouts.http_idle = timeout;
+    EXPECT_FALSE(NetworkConfig::decode(config.encode())) << timeout;
+  }
   for (const uint32_t mtu : {0U, kMinMtu - 1, kMaxMtu + 1}) {
     config = {};
     config.mtu = mtu;
