@@ -12,6 +12,7 @@
 
 #include "audit_logs.h"
 #include "json_text.h"
+#include "policy_rows.h"
 #include "question_prompt.h"
 #include "refusals.h"
 #include "sandbox_link.h"
@@ -100,39 +101,6 @@ std::vector<PendingQuestion> pending_of(Context& context, const std::string& nam
   std::vector<PendingQuestion> out;
   for (const proto::Question& question : list->questions) out.push_back({name, question});
   return out;
-}
-
-// ---- rules for people
-
-std::string ports_text(const std::vector<uint16_t>& ports, std::string_view none) {
-  if (ports.empty()) return std::string(none);
-  std::string text;
-  for (const uint16_t port : ports) text += (text.empty() ? "" : ",") + std::to_string(port);
-  return text;
-}
-
-std::vector<PolicyRow> policy_rows(const policy::Policy& policy) {
-  constexpr std::string_view kWeb = "80,443";
-  constexpr std::string_view kAll = "all";
-  std::vector<PolicyRow> rows;
-  for (const auto& rule : policy.denied_hosts)
-    rows.push_back({"deny", rule.host.text(), ports_text(rule.ports, kAll), "", "", rule.id});
-  for (const auto& rule : policy.denied_ranges)
-    rows.push_back({"deny", rule.range.text(), ports_text(rule.ports, kAll), "", "", rule.id});
-  for (const auto& route : policy.routes) {
-    const std::string ports = ports_text(route.ports, kWeb);
-    for (const auto& rule : route.rules)
-      rows.push_back({std::string(policy::outcome_word(rule.outcome)), route.host.text(), ports,
-                      rule.method, rule.path.text(), rule.id});
-    if (route.otherwise)
-      rows.push_back({std::string(policy::outcome_word(*route.otherwise)), route.host.text(), ports,
-                      route.rules.empty() ? "" : "*", route.rules.empty() ? "" : "/**", route.id});
-  }
-  for (const auto& rule : policy.hosts)
-    rows.push_back({"allow", rule.host.text(), ports_text(rule.ports, kWeb), "", "", rule.id});
-  for (const auto& rule : policy.ranges)
-    rows.push_back({"allow", rule.range.text(), ports_text(rule.ports, kAll), "", "", rule.id});
-  return rows;
 }
 
 // What still refuses a rule that was just allowed; nothing when nothing does, or when it is for
@@ -226,20 +194,7 @@ int policy_list(Context& context, const Arguments& arguments) {
     context.console.err("mvm: " + name + " has no network card\n");
   else if (!report.recordable)
     context.console.err("mvm: " + name + " admits nothing new: its audit log cannot be written\n");
-  std::vector<std::vector<std::string>> cells = {
-      {"OUTCOME", "HOST", "PORTS", "METHOD", "PATH", "RULE"}};
-  const auto shown = [](const std::string& text) {
-    return text.empty() ? "-" : printable(text, 200);
-  };
-  for (const PolicyRow& row : rows)
-    cells.push_back({row.outcome, shown(row.host), row.ports, shown(row.method), shown(row.path),
-                     shown(row.rule)});
-  if (effective)
-    cells.push_back({mode == "audit" ? "audit" : "deny", "everything else", "all", "-", "-", "-"});
-  if (rows.empty() && !effective)
-    context.console.out("nothing was added since it started; --effective lists all rules\n");
-  else
-    context.console.out(table(cells));
+  context.console.out(policy_text(rows, mode, effective));
   return kFine;
 }
 
