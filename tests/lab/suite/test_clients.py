@@ -126,6 +126,20 @@ $apt update; $apt download tiny; sha256sum <tiny_1.0_all.deb | cut -d' ' -f1
 """
 
 
+# The same by a proxy that the program is told of.
+PROXIED = r"""
+import json, sys, urllib.error, urllib.request
+proxy = "http://100.127.255.1:3128"
+get = urllib.request.build_opener(urllib.request.ProxyHandler({"http": proxy, "https": proxy})).open
+print(get("https://page.example/open/app/p", timeout=60).read().decode().strip())
+for url in ("https://page.example/shut", "http://other.example/"):
+    try: get(url, timeout=60)
+    except urllib.error.HTTPError as error: print(error.code, json.load(error)["error"]["reason"])
+try: get("https://other.example/", timeout=60)
+except urllib.error.URLError as error: print(error.reason)
+"""
+
+
 @contextlib.contextmanager
 def servers(folder):
     subprocess.run(["sh", "-ec", FILES], cwd=folder, check=True, stdin=subprocess.DEVNULL)
@@ -181,3 +195,7 @@ def test_clients_of_every_kind():
             equal(guest("clients", GIT), "one\nerror: 403")
             deb = subprocess.run(["sha256sum", folder + "/www/open/deb/tiny_1.0_all.deb"], check=True, capture_output=True, text=True)
             equal(guest("clients", APT), deb.stdout.split()[0])
+            equal(guest("clients", "curl -sS -x http://100.127.255.1:3128 --noproxy '' https://page.example/open/app/a"),
+                  "HTTP/2.0 GET /open/app/a 0")
+            equal(python("clients", PROXIED),
+                  "HTTP/1.1 GET /open/app/p 0\n403 route_denied\n403 policy_denied\nTunnel connection failed: 403 Forbidden")
