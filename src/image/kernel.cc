@@ -171,12 +171,12 @@ KernelBundle resolve_kernel(const store::Paths& paths, std::optional<std::string
 
 // bundle.json, with the paths of the files within the bundle.
 static std::string description_of(const KernelBundle& bundle, const std::string& name) {
-  nlohmann::json json = {{"name", name},
-                         {"image", bundle.image.substr(bundle.directory.size() + 1)},
-                         {"modules", nlohmann::json::array()}};
+  json::Value json = {{"name", name},
+                      {"image", bundle.image.substr(bundle.directory.size() + 1)},
+                      {"modules", json::Value::array()}};
   for (const std::string& module : bundle.modules)
     json["modules"].push_back(module.substr(bundle.directory.size() + 1));
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json::dump(json, 2) + "\n";
 }
 
 static void point_default_at(const store::Paths& paths, const std::string& name) {
