@@ -54,9 +54,7 @@ bool is_lines(std::string_view type) {
 
 std::string PiiFilter::restored(std::string_view text, protect::Restorer& restorer) {
   std::string out;
-  const auto now = source_.clock_();
-  restorer.reset();
-  if (!restorer.feed(text, now, out) || !restorer.finish(now, out)) mismatch_ = true;
+  if (!restorer.whole(text, source_.clock_(), out)) mismatch_ = true;
   return out;
 }
 
@@ -64,19 +62,25 @@ void PiiFilter::restore_fields(http::Headers& headers) {
   const auto on_mismatch = source_.rules_.on_mismatch;
   // Addresses in fields are percent-encoded, the rest is not: what is no token in one writing is
   // judged in the other.
-  protect::Restorer in_url(tokens_->vault, Escaping::Url, OnMismatch::Keep);
+  std::optional<protect::Restorer> in_url;
   protect::Restorer plain(tokens_->vault, Escaping::Plain, on_mismatch, &source_.past_);
   TokenWatch watch(tokens_->index, Escaping::Plain, on_mismatch, TokenWatch::Lines::No);
   for (http::Header& header : headers) {
+    if (!watch.may_find(header.value) && !plain.may_change(header.value) &&
+        header.value.find('%') == std::string::npos)
+      continue;
     std::string value = header.value;
-    if (value.find('%') != std::string::npos) value = restored(value, in_url);
+    if (value.find('%') != std::string::npos) {
+      if (!in_url) in_url.emplace(tokens_->vault, Escaping::Url, OnMismatch::Keep);
+      value = restored(value, *in_url);
+    }
     std::string watched;
     if (!watch.feed(value, watched) || !watch.finish(watched)) mismatch_ = true;
     value = restored(watched, plain);
     // A value may be none that can stand in a field.
     if (http::is_field_value(value)) header.value = std::move(value);
   }
-  note(Note::Kind::Restored, "", "header", in_url.counts().restored);
+  if (in_url) note(Note::Kind::Restored, "", "header", in_url->counts().restored);
   count(watch.counts(), "header");
   count(plain.counts(), "header");
 }
@@ -209,14 +213,9 @@ FilterVerdict PiiFilter::mismatched() {
 
 void PiiFilter::count(const protect::Restorer::Counts& counts, std::string_view place) {
   note(Note::Kind::Restored, "", place, counts.restored);
-  for (size_t change = 0; change < protect::kMismatches; ++change)
-    for (size_t kind = 0; kind <= protect::kPiiClasses; ++kind) {
-      const size_t times = counts.mismatches.at(change).at(kind);
-      if (times == 0) continue;
-      const bool known = kind < protect::kPiiClasses;
-      note(Note::Kind::Mismatched, known ? class_name(static_cast<protect::PiiClass>(kind)) : "",
-           place, times, kMismatchWords.at(change));
-    }
+  for (const auto& [kind, of, times] : counts.mismatches)
+    note(Note::Kind::Mismatched, of ? class_name(*of) : "", place, times,
+         kMismatchWords.at(static_cast<size_t>(kind)));
 }
 
 void PiiFilter::count_body() {

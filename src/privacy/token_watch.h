@@ -53,6 +53,10 @@ class TokenWatch {
   // As Restorer's, which what it appends is for.
   bool feed(std::string_view text, std::string& out);
   bool finish(std::string& out);
+  // Whether a text that is whole may have one in it.
+  bool may_find(std::string_view text) const {
+    return !index_.empty() && index_.finder().may_find(text);
+  }
   const protect::Restorer::Counts& counts() const noexcept { return counts_; }
 
  private:

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "mvm/protect/restore.h"
 
 #include "letters.h"
@@ -72,9 +74,17 @@ void append_html(std::string& out, char c) {
 
 }
 
+// Whether it is written as it is.
+static bool stays(char c, Escaping escaping) {
+  if (escaping == Escaping::JsonString)
+    return c != '"' && c != '\\' && static_cast<uint8_t>(c) >= 0x20;
+  return escaping == Escaping::Plain || is(c, kAlnum);
+}
+
 std::string escaped(std::string_view text, Escaping escaping) {
   std::string out;
-  if (escaping == Escaping::Plain) return std::string(text);
+  if (std::ranges::all_of(text, [escaping](char c) { return stays(c, escaping); }))
+    return std::string(text);
   out.reserve(text.size());
   for (const char c : text) {
     switch (escaping) {

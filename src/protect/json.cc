@@ -81,11 +81,13 @@ bool JsonRewriter::flush_value(std::string& out) {
   if (!text) return false;
   const auto changed = string ? rewritten(*text) : scanner_->rewritten(name_, *text, replace_);
   if (!changed) {
-    out += string ? '"' + pending_ + '"' : pending_;
+    if (string) out += '"';
+    out += pending_;
+    if (string) out += '"';
   } else if (!string && std::ranges::all_of(*changed, in_number)) {
     out += *changed;  // a number again
   } else {
-    out += '"' + escaped(*changed, Escaping::JsonString) + '"';
+    out.append("\"").append(escaped(*changed, Escaping::JsonString)).append("\"");
   }
   out += white_;
   pending_.clear();
@@ -101,7 +103,10 @@ bool JsonRewriter::flush_name(std::string& out) {
   if (!name) return false;
   name_ = name->substr(0, kMaxLabel);
   const auto changed = scanner_->rewritten({}, *name, replace_);
-  out += '"' + (changed ? escaped(*changed, Escaping::JsonString) : pending_) + '"' + white_;
+  out += '"';
+  out += changed ? escaped(*changed, Escaping::JsonString) : pending_;
+  out += '"';
+  out += white_;
   pending_.clear();
   white_.clear();
   where_ = Where::Outside;

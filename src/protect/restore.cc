@@ -21,10 +21,6 @@ constexpr size_t kMarkedLetters = 64;  // longest run behind a mark that is look
 constexpr size_t kLongestToken = 64;
 constexpr size_t kLookAhead = 2;  // behind a token, for whether it goes on as a longer word
 
-uint16_t two_bytes(std::string_view text) {
-  return static_cast<uint16_t>(static_cast<uint8_t>(text[0]) << 8 | static_cast<uint8_t>(text[1]));
-}
-
 bool in_word(char c) { return is(c, kAlnum | kHigh) || c == '_'; }
 // Behind a token: part of a longer name or number?
 bool continues(char c, char next) {
@@ -74,7 +70,7 @@ bool begins_mark(std::string_view text) {
 
 }
 
-Restorer::Restorer(Vault& vault, Escaping escaping, OnMismatch on_mismatch, const PastTokens* past)
+Restorer::Restorer(Vault& vault, Escaping escaping, OnMismatch on_mismatch, PastTokens* past)
     : vault_(vault),
       escaping_(escaping),
       on_mismatch_(on_mismatch),
@@ -85,13 +81,19 @@ void Restorer::index() {
   if (generation_ == vault_.generation()) return;
   generation_ = vault_.generation();
   tokens_.clear();
-  starts_.reset();
-  for (auto& [token, entry] : vault_.entries())
-    tokens_.push_back({escaped(token, escaping_), &entry});
-  std::ranges::sort(tokens_, {}, &Token::text);
-  for (const Token& token : tokens_) starts_.set(two_bytes(token.text));
+  written_.clear();
+  starts_.clear();
+  tokens_.reserve(generation_);
+  for (auto& [token, entry] : vault_.entries()) {
+    std::string text = escaped(token, escaping_);
+    const bool same = text == token;
+    if (!same) written_.push_back(std::move(text));
+    tokens_.push_back({same ? token : written_.back(), &entry});
+  }
+  if (!written_.empty()) std::ranges::sort(tokens_, {}, &Token::text);
+  for (const Token& token : tokens_) starts_.add(token.text[0], token.text[1]);
   // The mark in any case: m or M, v or V.
-  for (const std::string_view start : {"mv", "mV", "Mv", "MV"}) starts_.set(two_bytes(start));
+  for (const std::string_view start : {"mv", "mV", "Mv", "MV"}) starts_.add(start[0], start[1]);
 }
 
 static std::string_view text_of(const auto& token) { return token.text; }
@@ -264,8 +266,26 @@ bool Restorer::finish(Vault::Time now, std::string& out) {
   return !refused_ && run(true, now, out);
 }
 
+bool Restorer::whole(std::string_view text, Vault::Time now, std::string& out) {
+  if (refused_) return false;
+  reset();
+  held_ = text;
+  return run(true, now, out);
+}
+
+bool Restorer::may_change(std::string_view text) {
+  index();
+  if (past_ != nullptr) past_->file();
+  for (size_t at = 1; at < text.size(); ++at)
+    if (starts_.may_hold(text[at - 1], text[at]) ||
+        (past_ != nullptr && past_->may_start(text[at - 1], text[at])))
+      return true;
+  return false;
+}
+
 bool Restorer::run(bool final, Vault::Time now, std::string& out) {
   index();
+  if (past_ != nullptr) past_->file();
   const std::string_view text = held_;
   size_t clean = passed_;  // passed up to here
   size_t at = passed_;
@@ -274,11 +294,10 @@ bool Restorer::run(bool final, Vault::Time now, std::string& out) {
     clean = until;
   };
   for (; at < text.size(); ++at) {
+    while (at + 1 < text.size() && !starts_.may_hold(text[at], text[at + 1]) &&
+           (past_ == nullptr || !past_->may_start(text[at], text[at + 1])))
+      ++at;
     const std::string_view rest = text.substr(at);
-    if (rest.size() >= 2) {
-      const uint16_t start = two_bytes(rest);
-      if (!starts_[start] && (past_ == nullptr || !past_->may_start(start))) continue;
-    }
     const bool joined = joins(text.substr(0, at));
     const bool marked = begins_mark(rest);
     if (joined && !marked) continue;
@@ -313,7 +332,9 @@ bool Restorer::run(bool final, Vault::Time now, std::string& out) {
     at = clean - 1;
   }
   pass(std::min(at, text.size()));
-  if (escaping_ == Escaping::Plain || escaping_ == Escaping::JsonString) depth(text, clean);
+  // Where it goes on, it does so from here.
+  if (!final && (escaping_ == Escaping::Plain || escaping_ == Escaping::JsonString))
+    depth(text, clean);
   const size_t gone = clean - std::min(clean, kContext);
   held_.erase(0, gone);
   passed_ = clean - gone;

@@ -23,6 +23,9 @@ constexpr size_t kPiece = size_t{32} * 1024;
 constexpr size_t kBlock = 64;
 constexpr size_t kPadding = 4 * kBlock;
 constexpr size_t kCapacity = kHistory + kMaxHold + kPiece + 2 * kHistory;
+// Most values are looked at one by one and are short: their scanner needs no more, and to touch
+// more would cost more than the look.
+constexpr size_t kSmall = size_t{4} * 1024 - kPadding;
 // The longest start of a value that stands before its trigger: a webhook's address, a local part.
 constexpr size_t kMaxStart = 96;
 constexpr size_t kMarks = 40;  // and "12 de septiembre de ", "AB ", "+44 (" before what triggers
@@ -42,25 +45,36 @@ size_t open_end(const char* text, size_t from, size_t end) {
 
 }
 
-Scanner::Scanner(ClassSet classes) : classes_(classes), buffer_(kCapacity + kPadding) {}
+Scanner::Scanner(ClassSet classes) : classes_(classes) {}
+
+// Room for so many bytes; what is there stays.
+void Scanner::reserve(size_t size) {
+  if (buffer_ && size <= capacity_) return;
+  capacity_ = size <= kSmall ? kSmall : kCapacity;
+  auto larger = std::make_unique_for_overwrite<char[]>(capacity_ + kPadding);
+  if (end_ > 0) std::memcpy(larger.get(), buffer_.get(), end_);
+  buffer_ = std::move(larger);
+}
 
 void Scanner::feed(std::string_view bytes, ScanSink& sink) {
+  reserve(kCapacity);
   while (!bytes.empty()) {
     make_room();
     size_t take = std::min({bytes.size(), kPiece, kCapacity - end_});
     // A value is decided at its longest, so that never more than that waits.
     if (held() < kMaxHold) take = std::min(take, std::max(kMaxHold - held(), size_t{1}));
-    std::memcpy(buffer_.data() + end_, bytes.data(), take);
+    std::memcpy(buffer_.get() + end_, bytes.data(), take);
     bytes.remove_prefix(take);
     end_ += take;
     if (end_ < retry_at_) continue;
-    std::memset(buffer_.data() + end_, 0, kPadding);
+    std::memset(buffer_.get() + end_, 0, kPadding);
     scan(sink, false);
   }
 }
 
 void Scanner::finish(ScanSink& sink) {
-  std::memset(buffer_.data() + end_, 0, kPadding);
+  reserve(end_);
+  std::memset(buffer_.get() + end_, 0, kPadding);
   scan(sink, true);
 }
 
@@ -76,8 +90,9 @@ void Scanner::whole(std::string_view first, std::string_view rest, ScanSink& sin
     feed(rest, sink);
     return finish(sink);
   }
-  std::memcpy(buffer_.data(), first.data(), first.size());
-  std::memcpy(buffer_.data() + first.size(), rest.data(), rest.size());
+  reserve(first.size() + rest.size());
+  std::memcpy(buffer_.get(), first.data(), first.size());
+  std::memcpy(buffer_.get() + first.size(), rest.data(), rest.size());
   end_ = first.size() + rest.size();
   finish(sink);
 }
@@ -85,7 +100,7 @@ void Scanner::whole(std::string_view first, std::string_view rest, ScanSink& sin
 void Scanner::make_room() {
   if (end_ + kPiece <= kCapacity || done_ <= kHistory) return;
   const size_t drop = done_ - kHistory;
-  std::memmove(buffer_.data(), buffer_.data() + drop, end_ - drop);
+  std::memmove(buffer_.get(), buffer_.get() + drop, end_ - drop);
   done_ -= drop;
   end_ -= drop;
   skip_ -= std::min(skip_, drop);
@@ -94,12 +109,12 @@ void Scanner::make_room() {
 }
 
 void Scanner::hand_out(size_t until, ScanSink& sink) {
-  if (until > done_) sink.clean({buffer_.data() + done_, until - done_});
+  if (until > done_) sink.clean({buffer_.get() + done_, until - done_});
   done_ = std::max(done_, until);
 }
 
 void Scanner::scan(ScanSink& sink, bool final) {
-  const char* const text = buffer_.data();
+  const char* const text = buffer_.get();
   const Window window(text, end_, final);
   std::array<uint64_t, kCapacity / kBlock + 2> masks;
   const size_t first = done_;

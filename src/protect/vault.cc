@@ -4,7 +4,6 @@
 #include <array>
 #include <cstring>
 #include <utility>
-#include <vector>
 
 #include <string.h>  // explicit_bzero
 
@@ -17,33 +16,20 @@ namespace {
 
 constexpr size_t kRandomLetters = kMarkedToken - kTokenMark.size();  // of 5 bits
 
-// Random digits without bias. Drawn many at a time: each draw is a system call.
-class Digits {
- public:
-  ~Digits() { explicit_bzero(bytes_.data(), bytes_.size()); }
-  char next() {
-    while (true) {
-      if (at_ == bytes_.size()) {
-        crypto::random_bytes(bytes_);
-        at_ = 0;
-      }
-      const auto byte = std::to_integer<unsigned>(bytes_.at(at_++));
-      if (byte < 250) return static_cast<char>('0' + byte % 10);
-    }
-  }
-
- private:
-  std::array<std::byte, 32> bytes_{};
-  size_t at_ = 32;
-};
-
-std::string random_hex(size_t length) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string out(length, '0');
-  std::vector<std::byte> bytes(length);
-  crypto::random_bytes(bytes);
-  for (size_t i = 0; i < length; ++i) out[i] = kDigits[std::to_integer<size_t>(bytes[i]) & 15];
+std::string random_text(std::string_view alphabet, size_t length, Randomness& random) {
+  std::string out(length, '\0');
+  for (char& c : out) c = random.letter(alphabet);
   return out;
+}
+
+std::string random_hex(size_t length, Randomness& random) {
+  return random_text("0123456789abcdef", length, random);
+}
+
+// The mark, and lowercase base32 (RFC 4648).
+std::string random_word(Randomness& random) {
+  return std::string(kTokenMark) +
+         random_text("abcdefghijklmnopqrstuvwxyz234567", kRandomLetters, random);
 }
 
 size_t digits_in(std::string_view text) {
@@ -51,13 +37,12 @@ size_t digits_in(std::string_view text) {
 }
 
 // The value's layout with other digits, the first of them `fixed`.
-std::string like(std::string_view value, std::string_view fixed) {
+std::string like(std::string_view value, std::string_view fixed, Randomness& random) {
   std::string out(value);
   size_t digit = 0;
-  Digits random;
   for (char& c : out) {
     if (!is(c, kDigit)) continue;
-    c = digit < fixed.size() && fixed[digit] != '?' ? fixed[digit] : random.next();
+    c = digit < fixed.size() && fixed[digit] != '?' ? fixed[digit] : random.digit();
     ++digit;
   }
   return out;
@@ -75,44 +60,61 @@ SecretBytes::~SecretBytes() {
   if (bytes_) explicit_bzero(bytes_.get(), size_);
 }
 
-std::string make_token(PiiClass kind, std::string_view value) {
-  std::string text = crypto::random_id(kTokenMark, kRandomLetters);
+Randomness::~Randomness() { explicit_bzero(bytes_.data(), bytes_.size()); }
+
+uint8_t Randomness::byte() {
+  if (left_ == 0) {
+    crypto::random_bytes(bytes_);
+    left_ = bytes_.size();
+  }
+  return std::to_integer<uint8_t>(std::exchange(bytes_.at(--left_), std::byte{0}));
+}
+
+char Randomness::digit() {
+  while (true)
+    if (const uint8_t drawn = byte(); drawn < 250) return static_cast<char>('0' + drawn % 10);
+}
+
+char Randomness::letter(std::string_view alphabet) {
+  return alphabet[byte() & (alphabet.size() - 1)];
+}
+
+std::string make_token(PiiClass kind, std::string_view value, Randomness& random) {
   const bool numeric = digits_in(value) >= 9 &&
                        std::ranges::none_of(value, [](char c) { return is(c, kAlpha | kHigh); });
   switch (kind) {
     case PiiClass::Email:
-      return text + std::string(kTokenDomain);
+      return random_word(random) + std::string(kTokenDomain);
     case PiiClass::Phone:
-      if (!numeric) return text;
-      return like(value, value.starts_with('+') ? "999" : "999999");  // +999 is no country
+      if (!numeric) return random_word(random);
+      return like(value, value.starts_with('+') ? "999" : "999999", random);  // +999 is no country
     case PiiClass::UsSsn:
     case PiiClass::UsItin:
-      return like(value, "9??0");  // neither's area and group
+      return like(value, "9??0", random);  // neither's area and group
     case PiiClass::Card:
     case PiiClass::UkNhs:
     case PiiClass::NationalId:
     case PiiClass::BankRouting:
-      return numeric ? like(value, "9999") : text;
+      return numeric ? like(value, "9999", random) : random_word(random);
     case PiiClass::Ipv4: {  // 240.0.0.0/4, reserved
-      Digits random;
-      const auto digit = [&random] { return std::string(1, random.next()); };
-      return "25" + std::to_string(random.next() % 5) + ".1" + digit() + digit() + ".1" + digit() +
+      const auto digit = [&random] { return std::string(1, random.digit()); };
+      return "25" + std::to_string(random.digit() % 5) + ".1" + digit() + digit() + ".1" + digit() +
              digit() + ".1" + digit() + digit();
     }
     case PiiClass::Ipv6: {  // 100::/64, the prefix of what is discarded (RFC 6666)
-      const std::string hex = random_hex(16);
+      const std::string hex = random_hex(16, random);
       return "100::1" + hex.substr(1, 3) + ":1" + hex.substr(5, 3) + ":1" + hex.substr(9, 3) +
              ":1" + hex.substr(13, 3);
     }
     case PiiClass::Mac: {
-      const std::string hex = random_hex(10);
+      const std::string hex = random_hex(10, random);
       const char mark = value.size() > 2 ? value[2] : ':';
       std::string out = "03";  // a group, locally administered: no card has it
       for (size_t i = 0; i < 10; i += 2) out += mark + hex.substr(i, 2);
       return out;
     }
     default:
-      return text;
+      return random_word(random);
   }
 }
 
@@ -124,7 +126,7 @@ const std::string* Vault::token(PiiClass kind, std::string_view value, Time now)
   if (entries_.size() >= limits_.entries || value.size() > limits_.bytes - bytes_) return nullptr;
   // A token that exists, or that says its value, is drawn again; the space of none is that small.
   for (int attempt = 0; attempt < 16; ++attempt) {
-    std::string token = make_token(kind, value);
+    std::string token = make_token(kind, value, random_);
     if (token == value || by_value_.contains(token)) continue;
     const auto [at, fresh] = entries_.try_emplace(
         std::move(token), Entry{kind, SecretBytes(value), now + limits_.lifetime});

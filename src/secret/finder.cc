@@ -1,4 +1,4 @@
-// Theory of operation. Each form of each text is a needle. A table says of every two bytes whether
+// Theory of operation. Each form of each text is a needle. A sieve says of every two bytes whether
 // some needle may start with them; nearly all places fall out there. At the others the needles of
 // that first letter are compared one by one (letters.h), where a letter may be written in several
 // ways, but at any place in only one of them, so that nothing is tried twice. The same needles
@@ -16,9 +16,7 @@
 namespace mvm::secret {
 namespace {
 
-size_t pair_of(char first, char second) noexcept {
-  return static_cast<size_t>(static_cast<uint8_t>(first)) << 8 | static_cast<uint8_t>(second);
-}
+constexpr size_t kBlock = 2048;  // of memory for texts that are no secrets
 
 // The letters that depend on nothing but `text`, which has `before` bytes (modulo 3) in front.
 std::string base64_core(std::string_view text, size_t before) {
@@ -37,7 +35,16 @@ std::string base64_core(std::string_view text, size_t before) {
 }
 
 std::string_view Finder::keep(std::string_view text) {
-  return memory_ == Memory::Locked ? locked_.keep(text) : plain_.emplace_back(text);
+  if (memory_ == Memory::Locked) return locked_.keep(text);
+  if (plain_.empty() || text.size() > plain_left_) {
+    plain_left_ = std::max(kBlock, text.size());
+    plain_.push_back(std::make_unique_for_overwrite<char[]>(plain_left_));
+    block_ = plain_left_;
+  }
+  char* const to = plain_.back().get() + (block_ - plain_left_);
+  text.copy(to, text.size());
+  plain_left_ -= text.size();
+  return {to, text.size()};
 }
 
 void Finder::add(std::string_view text, uint32_t id, bool all_forms) {
@@ -61,28 +68,35 @@ void Finder::add(std::string_view text, uint32_t id, bool all_forms) {
   wipe(digits);
 }
 
+void Finder::begin_with(char first, uint16_t needle) {
+  links_.push_back({needle, 0});
+  const auto link = static_cast<uint32_t>(links_.size());
+  uint32_t& last = last_link_[static_cast<uint8_t>(first)];
+  if (last == 0)
+    first_link_[static_cast<uint8_t>(first)] = link;
+  else
+    links_[last - 1U].next = link;
+  last = link;
+}
+
 void Finder::add(const Needle& needle) {
   MVM_ASSERT(needles_.size() < UINT16_MAX);
   const auto index = static_cast<uint16_t>(needles_.size());
   const std::string_view text = needle.text;
-  const auto may_start = [&](char first, char second) {
-    firsts_.set(static_cast<uint8_t>(first));
-    pairs_.set(pair_of(first, second));
-  };
   const auto unit = [&](uint32_t letter) {
     const auto high = static_cast<char>(letter >> 8);
     const auto low = static_cast<char>(letter & 255);
-    may_start(high, low);
-    may_start(low, high);
+    pairs_.add(high, low);
+    pairs_.add(low, high);
   };
   for (const char first : beginnings(needle.form, text[0])) {
-    by_first_.at(static_cast<uint8_t>(first)).push_back(index);
+    begin_with(first, index);
     for (const char second : continuations(needle.form, first, text[0], text[1]))
-      may_start(first, second);
+      pairs_.add(first, second);
     if (static_cast<uint8_t>(first) < 0x80) unit(static_cast<uint8_t>(first));
   }
   if (static_cast<uint8_t>(text[0]) >= 0x80) {
-    by_first_.at(static_cast<uint8_t>(kOtherLetter)).push_back(index);
+    begin_with(kOtherLetter, index);
     unit(utf16(character_at(text, 0).code).first);
   }
   needles_.push_back(needle);
@@ -94,14 +108,14 @@ Finder::Hit Finder::at_start(std::string_view text, bool& more) const noexcept {
   Hit best;
   const auto try_as = [&]<Units kUnits>() {
     const Letters<kUnits> letters(text);
-    const auto& candidates = by_first_[static_cast<uint8_t>(letters[0])];
-    if (candidates.empty()) return;
+    uint32_t link = first_link_[static_cast<uint8_t>(letters[0])];
+    if (link == 0) return;
     // Of UTF-16 only the first letter has been looked at.
     const bool known = letters.kWide && letters.size() > 1 && letters[0] != kOtherLetter &&
                        letters[1] != kOtherLetter;
-    if (known && !pairs_[pair_of(letters[0], letters[1])]) return;
-    for (const uint16_t index : candidates) {
-      const Needle& needle = needles_[index];
+    if (known && !pairs_.may_hold(letters[0], letters[1])) return;
+    for (; link != 0; link = links_[link - 1U].next) {
+      const Needle& needle = needles_[links_[link - 1U].needle];
       const Taken taken = compare(needle.text, needle.form, letters);
       more = more || taken.step == Step::More;
       const size_t length = letters.bytes(taken.length);
@@ -111,7 +125,7 @@ Finder::Hit Finder::at_start(std::string_view text, bool& more) const noexcept {
   };
   const bool has_zero = text[0] == '\0' || text[1] == '\0';  // as no text in UTF-8 has
   if (!has_zero) try_as.template operator()<Units::Bytes>();
-  if (has_zero || !by_first_[static_cast<uint8_t>(kOtherLetter)].empty()) {
+  if (has_zero || first_link_[static_cast<uint8_t>(kOtherLetter)] != 0) {
     try_as.template operator()<Units::Little>();
     try_as.template operator()<Units::Big>();
   }
@@ -123,7 +137,7 @@ size_t Finder::next_start(std::string_view text, size_t at) const noexcept {
   if (at >= text.size()) return at;
   const char* const end = text.data() + text.size();
   for (const char* next = text.data() + at + 1; next < end; ++next)
-    if (pairs_[pair_of(next[-1], next[0])]) return static_cast<size_t>(next - 1 - text.data());
+    if (pairs_.may_hold(next[-1], next[0])) return static_cast<size_t>(next - 1 - text.data());
   return text.size();
 }
 
@@ -136,7 +150,7 @@ Finder::Hit Finder::find(std::string_view text, size_t from, bool last) const no
     best.at = at;
     if (best.kind == Hit::Kind::Whole) return best;
   }
-  const bool may_begin = from < text.size() && firsts_[static_cast<uint8_t>(text.back())];
+  const bool may_begin = from < text.size() && pairs_.begins(text.back());
   return may_begin && !last ? partial(text.size() - 1) : Hit{};
 }
 

@@ -1,7 +1,6 @@
 #include "mvm/secret/head.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "mvm/secret/text.h"
 
@@ -11,8 +10,8 @@ namespace {
 using policy::SecretPlace;
 
 // Walks through what is found in `text` and puts what `replace` says in its place.
-void replace_hits(const Finder& finder, std::string& text,
-                  const std::function<bool(const Finder::Hit&, std::string&)>& replace) {
+template <typename Replace>
+void replace_hits(const Finder& finder, std::string& text, const Replace& replace) {
   Finder::Hit hit = finder.find(text, 0, true);
   if (hit.kind != Finder::Hit::Kind::Whole) return;
   std::string out;
@@ -32,11 +31,11 @@ class Put {
 
   HeadResult run(http::RequestHead& head) {
     // Nothing belongs here.
-    plain(head.method, "the method", {});
+    plain(head.method, {"the method"}, {});
     target(head.target, head.target_sensitive);
     for (http::Header& header : head.headers) {
       if (failed()) break;
-      plain(header.name, "a field's name", {});
+      plain(header.name, {"a field's name"}, {});
       const size_t used = result_.used.size();
       if (!failed()) field(header);
       header.sensitive = header.sensitive || result_.used.size() > used;
@@ -46,6 +45,16 @@ class Put {
   }
 
  private:
+  // In words for people, which hardly anybody will read.
+  struct Place {
+    std::string_view text;
+    const http::Header* field = nullptr;
+    std::string words() const {
+      if (field != nullptr && policy::is_credential_field(field->name))
+        return "the field " + field->name;
+      return std::string(text);
+    }
+  };
   struct Use {
     SecretPlace place;
     Writing writing;
@@ -53,21 +62,21 @@ class Put {
   };
 
   bool failed() const { return result_.fault != Fault::None; }
-  bool fail(Fault fault, size_t secret, const std::string& where) {
+  bool fail(Fault fault, size_t secret, const Place& where) {
     result_.fault = fault;
     result_.secret = secret;
-    result_.where = where;
+    result_.where = where.words();
     return false;
   }
 
   // `use`: what a placeholder here would be; nothing where none may be.
-  void plain(std::string& text, const std::string& where, const std::optional<Use>& use) {
+  void plain(std::string& text, const Place& where, const std::optional<Use>& use) {
     replace_hits(secrets_.in_head(), text, [&](const Finder::Hit& hit, std::string& out) {
       return put(hit, where, use, out);
     });
   }
 
-  bool put(const Finder::Hit& hit, const std::string& where, const std::optional<Use>& use,
+  bool put(const Finder::Hit& hit, const Place& where, const std::optional<Use>& use,
            std::string& out) {
     const size_t index = Secrets::index_of(hit.id);
     if ((hit.id & Secrets::kPlaceholder) == 0) return fail(Fault::Leak, index, where);
@@ -104,21 +113,20 @@ class Put {
     const size_t mark = std::min(text.find('?'), text.size());
     std::string path = text.substr(0, mark);
     std::string query = text.substr(mark);
-    plain(path, "the path", Use{SecretPlace::UrlPath, Writing::Percent});
-    if (!failed()) plain(query, "the query", Use{SecretPlace::Query, Writing::Percent});
+    plain(path, {"the path"}, Use{SecretPlace::UrlPath, Writing::Percent});
+    if (!failed()) plain(query, {"the query"}, Use{SecretPlace::Query, Writing::Percent});
     text = path + query;
     sensitive = sensitive || result_.used.size() > used;
   }
 
   void field(http::Header& header) {
-    const std::string where =
-        policy::is_credential_field(header.name) ? "the field " + header.name : "a header field";
+    const Place where{"a header field", &header};
     if (http::same_name(header.name, "Authorization") && basic(header, where)) return;
     plain(header.value, where, Use{SecretPlace::Header, Writing::Plain, &header});
   }
 
   // RFC 7617. True: it was Basic credentials, and all is done.
-  bool basic(http::Header& header, const std::string& where) {
+  bool basic(http::Header& header, const Place& where) {
     const std::string_view value = header.value;
     const size_t blank = value.find(' ');
     if (blank == value.npos || !http::same_name(value.substr(0, blank), "Basic")) return false;
@@ -142,7 +150,7 @@ class Put {
     for (const http::Header& header : headers) {
       const auto hit = secrets_.values().find(header.value, 0, true);
       if (hit.kind != Finder::Hit::Kind::Whole || http::count(headers, header.name) == 1) continue;
-      fail(Fault::Misuse, Secrets::index_of(hit.id), "a field that is there twice");
+      fail(Fault::Misuse, Secrets::index_of(hit.id), {"a field that is there twice"});
       return;
     }
   }

@@ -245,6 +245,13 @@ Taken compare(std::string_view needle, Form form, const Letters<kUnits>& text) n
       }
       if (end.step == Step::More) return end;
     }
+    // Nearly all letters are written as they are.
+    if (form == Form::Escaped && text[at] == needle[i] && static_cast<uint8_t>(needle[i]) < 0x80 &&
+        kEscapes.find(needle[i]) == kEscapes.npos) {
+      ++at;
+      taken_of = 1;
+      continue;
+    }
     const Taken letter = letter_at(text, at, form, needle, i, taken_of);
     if (letter.step != Step::Yes) return letter;
     at += letter.length;

@@ -28,17 +28,16 @@ void append_byte(std::string& out, std::string_view mark, char c) {
 }
 
 std::string base64(std::string_view bytes) {
-  std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
-  uint32_t bits = 0;
-  unsigned held = 0;
-  for (const char c : bytes) {
-    bits = bits << 8 | static_cast<uint8_t>(c);
-    held += 8;
-    for (; held >= 6; held -= 6) out += kLetters[bits >> (held - 6) & 63];
+  std::string out((bytes.size() + 2) / 3 * 4, '=');
+  char* to = out.data();
+  for (; !bytes.empty(); bytes.remove_prefix(std::min<size_t>(bytes.size(), 3))) {
+    const size_t count = std::min<size_t>(bytes.size(), 3);
+    uint32_t bits = 0;
+    for (size_t i = 0; i < 3; ++i)
+      bits = bits << 8 | (i < count ? static_cast<uint8_t>(bytes[i]) : 0);
+    for (size_t i = 0; i <= count; ++i) to[i] = kLetters[bits >> (18 - 6 * i) & 63];
+    to += 4;
   }
-  if (held > 0) out += kLetters[bits << (6 - held) & 63];
-  while (out.size() % 4 != 0) out += '=';
   return out;
 }
 

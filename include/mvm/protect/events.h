@@ -32,7 +32,7 @@ class EventRestorer {
   static constexpr size_t kMaxWaiting = size_t{512} * 1024;  // bytes of all that wait
   static constexpr size_t kMaxNests = 64;                    // strings that are pieces of JSON
 
-  EventRestorer(Vault& vault, Kind kind, OnMismatch on_mismatch, const PastTokens* past = nullptr)
+  EventRestorer(Vault& vault, Kind kind, OnMismatch on_mismatch, PastTokens* past = nullptr)
       : kind_(kind), restorer_(vault, Escaping::JsonString, on_mismatch, past) {}
 
   // As Restorer's.

@@ -7,13 +7,13 @@
 // Held back between two feeds: a true beginning of a token, and two bytes behind a whole one. Kept
 // besides: a few bytes that have passed, since they may be an escape (kContext).
 
-#include <array>
-#include <bitset>
+#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "mvm/base/pair_sieve.h"
 #include "mvm/protect/json_nest.h"
 #include "mvm/protect/past_tokens.h"
 #include "mvm/protect/vault.h"
@@ -43,23 +43,36 @@ std::string escaped(std::string_view text, Escaping escaping);
 class Restorer {
  public:
   struct Counts {
+    struct Mismatched {
+      Mismatch kind;
+      std::optional<PiiClass> of;  // nothing: the class is not known
+      size_t times;
+    };
     size_t restored = 0;
-    // By class; the last is of those whose class is not known.
-    std::array<std::array<size_t, kPiiClasses + 1>, kMismatches> mismatches{};
+    std::vector<Mismatched> mismatches;  // each kind and class once
     void add(Mismatch kind, std::optional<PiiClass> of) {
-      const size_t index = of ? static_cast<size_t>(*of) : kPiiClasses;
-      ++mismatches.at(static_cast<size_t>(kind)).at(index);
+      for (Mismatched& known : mismatches)
+        if (known.kind == kind && known.of == of) return static_cast<void>(++known.times);
+      mismatches.push_back({kind, of, 1});
+    }
+    size_t times(Mismatch kind, std::optional<PiiClass> of) const {
+      for (const Mismatched& known : mismatches)
+        if (known.kind == kind && known.of == of) return known.times;
+      return 0;
     }
   };
 
   // `vault` outlives the restorer, and so does `past`, if there is any; they may get new tokens
   // meanwhile.
-  Restorer(Vault& vault, Escaping escaping, OnMismatch on_mismatch,
-           const PastTokens* past = nullptr);
+  Restorer(Vault& vault, Escaping escaping, OnMismatch on_mismatch, PastTokens* past = nullptr);
 
   // Appends what may pass to `out`. False once the response is refused: nothing more may pass.
   bool feed(std::string_view bytes, Vault::Time now, std::string& out);
   bool finish(Vault::Time now, std::string& out);
+  // A text that is whole already: as reset(), feed() and finish().
+  bool whole(std::string_view text, Vault::Time now, std::string& out);
+  // False: whole() would pass it as it is.
+  bool may_change(std::string_view text);
 
   const Counts& counts() const noexcept { return counts_; }
   size_t held() const noexcept { return held_.size() - passed_; }
@@ -79,7 +92,7 @@ class Restorer {
 
  private:
   struct Token {
-    std::string text;  // as this kind of response writes it
+    std::string_view text;  // as this kind of response writes it
     Vault::Entry* entry;
   };
 
@@ -104,9 +117,10 @@ class Restorer {
   Vault& vault_;
   Escaping escaping_;
   OnMismatch on_mismatch_;
-  const PastTokens* past_;
-  std::vector<Token> tokens_;  // sorted
-  std::bitset<65536> starts_;  // of two bytes
+  PastTokens* past_;
+  std::vector<Token> tokens_;        // sorted
+  std::deque<std::string> written_;  // those of their texts that differ from the vault's
+  PairSieve starts_;                 // of their first two bytes
   size_t generation_ = ~size_t{0};
   static constexpr size_t kContext = 6;  // the longest escape of one byte: \u000a
   std::string held_;                     // the end of what has passed, and what has not

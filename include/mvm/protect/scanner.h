@@ -6,6 +6,7 @@
 // what was fed, and a started private key, at most kMaxHold bytes.
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -43,11 +44,13 @@ class Scanner {
  private:
   void scan(ScanSink& sink, bool final);
   void hand_out(size_t until, ScanSink& sink);
+  void reserve(size_t size);
   void make_room();
 
   ClassSet classes_;
-  std::vector<char> buffer_;  // history, then what is held, then zeroes
-  size_t done_ = 0;           // handed out up to here
+  std::unique_ptr<char[]> buffer_;  // history, then what is held, then zeroes
+  size_t capacity_ = 0;             // without the zeroes
+  size_t done_ = 0;                 // handed out up to here
   size_t end_ = 0;
   size_t skip_ = 0;      // triggers before this are answered
   size_t retry_at_ = 0;  // not worth another look before this many bytes are there

@@ -4,6 +4,7 @@
 // vault is one flow (sandbox, run, destination, exchange); its owner drops it with the flow, which
 // wipes the values.
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -29,6 +30,24 @@ class SecretBytes {
  private:
   std::unique_ptr<char[]> bytes_;
   size_t size_;
+};
+
+// Random bytes of the kernel's, drawn many at a time: each draw is a system call. Nothing stays of
+// what was given.
+class Randomness {
+ public:
+  Randomness() = default;
+  ~Randomness();
+  Randomness(const Randomness&) = delete;
+  Randomness& operator=(const Randomness&) = delete;
+
+  uint8_t byte();
+  char digit();                            // without bias
+  char letter(std::string_view alphabet);  // of one whose size is a power of two
+
+ private:
+  std::array<std::byte, 128> bytes_{};
+  size_t left_ = 0;
 };
 
 class Vault {
@@ -64,6 +83,7 @@ class Vault {
 
  private:
   Limits limits_;
+  Randomness random_;
   size_t bytes_ = 0;
   std::map<std::string, Entry, std::less<>> entries_;        // by token
   std::map<std::string_view, const std::string*> by_value_;  // views of the entries' values
@@ -79,6 +99,6 @@ inline constexpr std::string_view kTokenDomain = "@pii.invalid";
 // A new token for a value of the class; what Vault::token() draws from. Text: the mark and 130
 // random bits. Digits keep their count and their separators, with a beginning that no real number
 // has; IP and Ethernet addresses come from ranges that are nobody's.
-std::string make_token(PiiClass kind, std::string_view value);
+std::string make_token(PiiClass kind, std::string_view value, Randomness& random);
 
 }

@@ -12,14 +12,14 @@
 // What it was given is never changed, and it keeps nothing between two calls.
 
 #include <array>
-#include <bitset>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "mvm/base/pair_sieve.h"
 #include "mvm/secret/locked.h"
 #include "mvm/secret/text.h"
 
@@ -56,6 +56,8 @@ class Finder {
 
   // The first hit at or behind `from`; of several there, the longest. `last`: no more will come.
   Hit find(std::string_view text, size_t from, bool last) const noexcept;
+  // False: nothing of it is in a text that is whole.
+  bool may_find(std::string_view text) const noexcept { return next_start(text, 0) < text.size(); }
   bool empty() const noexcept { return needles_.empty(); }
   const Locked& locked() const noexcept { return locked_; }
 
@@ -67,16 +69,25 @@ class Finder {
   };
   void add(const Needle& needle);
   std::string_view keep(std::string_view text);
+  void begin_with(char first, uint16_t needle);
   size_t next_start(std::string_view text, size_t at) const noexcept;
   Hit at_start(std::string_view text, bool& more) const noexcept;
 
   Memory memory_;
   Locked locked_;
-  std::deque<std::string> plain_;
+  std::vector<std::unique_ptr<char[]>> plain_;
+  size_t block_ = 0;       // size of the last
+  size_t plain_left_ = 0;  // of it
   std::vector<Needle> needles_;
-  std::array<std::vector<uint16_t>, 256> by_first_;
-  std::bitset<65536> pairs_;  // of two bytes that a hit may start with
-  std::bitset<256> firsts_;   // of the first of them
+  // The needles that may start with a letter: the first and the last link of each list, from 1 on.
+  struct Link {
+    uint16_t needle;
+    uint32_t next;  // 0: none
+  };
+  std::vector<Link> links_;
+  std::array<uint32_t, 256> first_link_{};
+  std::array<uint32_t, 256> last_link_{};
+  PairSieve pairs_;  // of two bytes that a hit may start with
 };
 
 }

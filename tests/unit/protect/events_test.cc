@@ -212,7 +212,7 @@ TEST(Events, ChangedTokensAreCountedAndRefused) {
   EventRestorer keep(t.vault, Kind::ServerSent, OnMismatch::Keep);
   EXPECT_EQ(run(keep, delta(upper), 1), delta(upper));
   const auto count = [](const EventRestorer& restorer, Mismatch kind, PiiClass of) {
-    return restorer.counts().mismatches.at(static_cast<size_t>(kind)).at(static_cast<size_t>(of));
+    return restorer.counts().times(kind, of);
   };
   EXPECT_EQ(count(keep, Mismatch::CaseChanged, PiiClass::Email), 1U);
   EventRestorer redact(t.vault, Kind::ServerSent, OnMismatch::Redact);

@@ -43,8 +43,7 @@ std::string restore(Vault& vault, std::string_view text, Escaping escaping = Esc
 }
 
 size_t count(const Restorer& restorer, Mismatch kind, std::optional<PiiClass> of) {
-  const size_t index = of ? static_cast<size_t>(*of) : kPiiClasses;
-  return restorer.counts().mismatches.at(static_cast<size_t>(kind)).at(index);
+  return restorer.counts().times(kind, of);
 }
 
 TEST(Vault, TheSameValueHasOneTokenInAFlowAndAnotherInTheNext) {
@@ -59,9 +58,10 @@ TEST(Vault, TheSameValueHasOneTokenInAFlowAndAnotherInTheNext) {
 }
 
 TEST(Vault, TokensFitTheirValuesAndAreNoRealOnes) {
+  Randomness random;
   for (int round = 0; round < 200; ++round) {
     for (const Value& value : kValues) {
-      const std::string token = make_token(value.kind, value.text);
+      const std::string token = make_token(value.kind, value.text, random);
       EXPECT_TRUE(scan("is " + token + " here").empty()) << token;
       if (value.kind != PiiClass::Card && value.kind != PiiClass::Phone) continue;
       ASSERT_EQ(token.size(), value.text.size());
@@ -69,7 +69,7 @@ TEST(Vault, TokensFitTheirValuesAndAreNoRealOnes) {
         EXPECT_EQ(std::isdigit(token[i]) != 0, std::isdigit(value.text[i]) != 0) << token;
     }
   }
-  EXPECT_TRUE(make_token(PiiClass::Email, "a@b.org").ends_with("@pii.invalid"));
+  EXPECT_TRUE(make_token(PiiClass::Email, "a@b.org", random).ends_with("@pii.invalid"));
 }
 
 TEST(Vault, HasBounds) {
@@ -278,6 +278,24 @@ TEST(Restorer, NumbersThatWereCutOrAreAnotherFlowsAreMismatches) {
   restorer.feed("{\"a\":" + card + "1,\"b\":\"" + card + "1\",\"c\":" + card + "}", kNow, out);
   restorer.finish(kNow, out);
   EXPECT_EQ(out, "{\"a\":\"[redacted]\",\"b\":\"[redacted]\",\"c\":5555555555554444}");
+}
+
+TEST(Restorer, SaysWhatItWouldPassAsItIs) {
+  Vault vault({});
+  PastTokens past;
+  const std::string token = *vault.token(PiiClass::Card, "4111 1111 1111 1111", kNow);
+  Restorer restorer(vault, Escaping::Plain, OnMismatch::Redact, &past);
+  EXPECT_TRUE(restorer.may_change("is " + token));
+  EXPECT_TRUE(restorer.may_change("x MVMPII"));
+  EXPECT_FALSE(restorer.may_change("application/json"));
+  EXPECT_FALSE(restorer.may_change(""));
+  std::string out;
+  EXPECT_TRUE(restorer.whole("is " + token, kNow, out));
+  EXPECT_EQ(out, "is 4111 1111 1111 1111");
+  // Another flow's, from when it is known on.
+  EXPECT_FALSE(restorer.may_change("#~#~"));
+  past.add("#~ token", PiiClass::Card);
+  EXPECT_TRUE(restorer.may_change("#~#~"));
 }
 
 TEST(PastTokens, TheLastOnesAreRemembered) {
