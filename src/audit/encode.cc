@@ -1,4 +1,6 @@
 // Records to lines.
+#include <array>
+#include <charconv>
 #include <chrono>
 
 #include "mvm/audit/record.h"
@@ -22,7 +24,9 @@ class Builder {
     line_.append(",\"").append(key).append("\":\"").append(value).append("\"");
   }
   void number(std::string_view key, uint64_t value) {
-    line_.append(",\"").append(key).append("\":").append(std::to_string(value));
+    std::array<char, 20> digits;
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+    line_.append(",\"").append(key).append("\":").append(digits.data(), end);
   }
   void text_if(std::string_view key, std::string_view value) {
     if (!value.empty()) text(key, value);
@@ -80,16 +84,18 @@ std::string time_text(Time time) {
   const auto day = floor<days>(time);
   const year_month_day date(day);
   const hh_mm_ss<microseconds> clock(floor<microseconds>(time - day));
-  const auto digits = [](auto value, size_t width) {
-    std::string text = std::to_string(value);
-    if (text.size() < width) text.insert(0, width - text.size(), '0');
-    return text;
+  std::string text = "0000-00-00T00:00:00.000000Z";
+  const auto put = [&text](size_t end, size_t width, int64_t value) {
+    for (; width > 0; --width, value /= 10) text[--end] = static_cast<char>('0' + value % 10);
   };
-  return digits(static_cast<int>(date.year()), 4) + "-" +
-         digits(static_cast<unsigned>(date.month()), 2) + "-" +
-         digits(static_cast<unsigned>(date.day()), 2) + "T" + digits(clock.hours().count(), 2) +
-         ":" + digits(clock.minutes().count(), 2) + ":" + digits(clock.seconds().count(), 2) + "." +
-         digits(clock.subseconds().count(), 6) + "Z";
+  put(4, 4, static_cast<int>(date.year()));
+  put(7, 2, static_cast<unsigned>(date.month()));
+  put(10, 2, static_cast<unsigned>(date.day()));
+  put(13, 2, clock.hours().count());
+  put(16, 2, clock.minutes().count());
+  put(19, 2, clock.seconds().count());
+  put(26, 6, clock.subseconds().count());
+  return text;
 }
 
 std::string_view outcome_word(policy::Outcome outcome) {

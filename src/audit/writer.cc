@@ -1,6 +1,7 @@
-// How an event gets to the disk: append() encodes it, chains it and writes it with one write(2), so
-// that a writer that is killed afterwards has lost nothing. fdatasync(2) follows beside it, on the
-// writer's thread, and covers all that was written until then: callers that wait share one.
+// How an event gets to the disk: append() encodes it, chains it and writes it with one write(2),
+// and commit() does so with all that were deferred, so that a writer that is killed afterwards has
+// lost nothing. fdatasync(2) follows beside it, on the writer's thread, and covers all that was
+// written until then: callers that wait share one.
 //
 // A write that fails may have left a part of a line. The file is then left as it is, and the next
 // one's first record tells of that part. A disk that was full for a while thus costs the events of
@@ -18,16 +19,13 @@
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
-#include "mvm/sys/uninterrupted.h"
+
+#include "outcome.h"
 
 namespace mvm::audit {
 
 // Beyond WriterOptions::max_log, for records of the log itself.
 static constexpr uint64_t kReserve = 64 * 1024;
-
-static Outcome outcome_of(std::optional<Failure> failure) {
-  return Unexpected{std::move(*failure)};
-}
 
 Writer::Writer(Session session, WriterOptions options, OnFailure on_failure, OnSigned on_signed)
     : log_(std::move(session.log)),
@@ -106,13 +104,30 @@ bool Writer::note(const Event& event) {
   Lock lock(mutex_);
   const Time time = std::chrono::system_clock::now();
   Result failure = record(event, time);
-  if (failure && !for_good_ && !closed_ && held_.size() < options_.max_held) {
-    held_.push_back({event, time});
-    --missed_;
-  }
+  if (failure && hold(event, time)) --missed_;
   if (!failure && options_.sync == Sync::Strict) failure = await_disk(lock, written_);
   tell(lock);
   return !failure;
+}
+
+void Writer::defer(Event event, Of of) {
+  constexpr size_t kUsual = 8;
+  const Lock lock(mutex_);
+  if (deferred_.empty()) deferred_.reserve(kUsual);
+  deferred_.push_back({std::move(event), of});
+}
+
+Outcome Writer::commit() {
+  Lock lock(mutex_);
+  const bool any = !deferred_.empty();
+  if (any) record_deferred(nullptr, std::chrono::system_clock::now());
+  Result failure = std::exchange(deferred_failure_, {});
+  if (any && !failure &&
+      (options_.sync == Sync::Strict || (!started_ && Clock::now() >= sync_time())))
+    failure = await_disk(lock, written_);
+  tell(lock);
+  if (failure) return outcome_of(std::move(failure));
+  return Recorded();
 }
 
 void Writer::retry() {
@@ -124,6 +139,7 @@ void Writer::retry() {
 Outcome Writer::close() {
   Lock lock(mutex_);
   retry_at_ = {};  // there is no later
+  if (!deferred_.empty()) record_deferred(nullptr, std::chrono::system_clock::now());
   Result failure = closed_ ? fail("the audit log is closed", true) : resume();
   if (!failure) failure = write_signed(LogClosed{missed_});
   if (!failure) closed_ = true;
@@ -139,8 +155,11 @@ Head Writer::head() const {
 }
 
 Writer::Result Writer::record(const Event& event, Time time) {
+  if (!deferred_.empty()) return record_deferred(&event, time);
+  const Event* const one = &event;
+  size_t done = 0;
   Result failure = resume();
-  if (!failure) failure = write_event(event, time);
+  if (!failure) failure = write_events({&one, 1}, time, done);
   if (failure) {
     ++missed_;
     return failure;
@@ -150,20 +169,65 @@ Writer::Result Writer::record(const Event& event, Time time) {
   return std::nullopt;
 }
 
-Writer::Result Writer::write_event(const Event& event, Time time) {
-  const auto line_of = [&] { return encode(next_, time, log_, event, options_.detail); };
-  std::string line = line_of();
-  if (log_size_ + line.size() > options_.max_log)
+// What was deferred, and `then` behind it, if there is something. A failure: of the last of them.
+Writer::Result Writer::record_deferred(const Event* then, Time time) {
+  const auto deferred = std::exchange(deferred_, {});
+  std::vector<const Event*> events;
+  events.reserve(deferred.size() + 1);
+  for (const Deferred& each : deferred) events.push_back(&each.event);
+  if (then != nullptr) events.push_back(then);
+  size_t done = 0;
+  Result failure = resume();
+  if (!failure) failure = write_events(events, time, done);
+  for (size_t i = done; i < events.size(); ++i) {
+    const bool waits = i < deferred.size();
+    const bool happened = waits && deferred[i].of == Of::WhatHasHappened;
+    if (!happened || !hold(deferred[i].event, time)) ++missed_;
+    if (waits && !happened) deferred_failure_ = failure;
+  }
+  if (!failure) set_checkpoint_if_due();
+  return failure;
+}
+
+// False: there is no later, or no room.
+bool Writer::hold(const Event& event, Time time) {
+  if (for_good_ || closed_ || held_.size() >= options_.max_held) return false;
+  held_.push_back({event, time});
+  return true;
+}
+
+Writer::Lines Writer::lines_of(std::span<const Event* const> events, Time time) {
+  constexpr size_t kUsual = 512;
+  Lines lines;
+  lines.bytes.reserve(events.size() * kUsual);
+  lines.ends.reserve(events.size());
+  lines.behind.reserve(events.size());
+  Position at = next_;
+  for (const Event* const event : events) {
+    const std::string line = encode(at, time, log_, *event, options_.detail);
+    line_hash_.restart();
+    line_hash_.update(as_bytes(line));
+    at = {at.seq + 1, line_hash_.finish()};
+    lines.bytes.append(line).append("\n");
+    lines.ends.push_back(lines.bytes.size());
+    lines.behind.push_back(at);
+  }
+  return lines;
+}
+
+Writer::Result Writer::write_events(std::span<const Event* const> events, Time time, size_t& done) {
+  Lines lines = lines_of(events, time);
+  if (log_size_ + lines.bytes.size() > options_.max_log)
     return fail("the audit log of " + log_.text() + " has reached its limit of " +
                     format_size(options_.max_log),
                 true);
-  if (file_size_ + line.size() > options_.max_file) {
+  if (file_size_ + lines.bytes.size() > options_.max_file) {
     if (Result failure = next_file()) return failure;
-    line = line_of();  // the position has moved on
+    lines = lines_of(events, time);  // the position has moved on
   }
-  if (Result failure = write_line(line)) return failure;
-  ++since_checkpoint_;
-  return std::nullopt;
+  Result failure = write_lines(lines, done);
+  since_checkpoint_ += done;
+  return failure;
 }
 
 // Nothing when the writer works, or works again.
@@ -174,8 +238,11 @@ Writer::Result Writer::resume() {
   // Where no part of a line lies in the way, a file that has been begun can go on.
   const bool begun = torn_bytes_ == 0 && file_size_ != 0;
   if (Result failure = begun ? write_signed(Checkpoint{missed_}) : next_file()) return failure;
-  for (; !held_.empty(); held_.pop_front())
-    if (Result failure = write_event(held_.front().event, held_.front().time)) return failure;
+  for (; !held_.empty(); held_.pop_front()) {
+    const Event* const one = &held_.front().event;
+    size_t done = 0;
+    if (Result failure = write_events({&one, 1}, held_.front().time, done)) return failure;
+  }
   failure_.reset();
   news_.emplace_back([this] { on_failure_(std::nullopt); });
   return std::nullopt;
@@ -190,37 +257,43 @@ void Writer::set_checkpoint_if_due() {
 
 // ---- lines ----------------------------------------------------------------------------------
 
-Writer::Result Writer::write_line(const std::string& line) {
-  const std::string bytes = line + "\n";
-  size_t done = 0;
+// A write that fails may have taken some of the lines, and a part of the next.
+Writer::Result Writer::write_lines(const Lines& lines, size_t& done) {
+  const ByteView bytes = as_bytes(lines.bytes);
+  size_t written = 0;
+  int error = 0;
   try {
-    while (done < bytes.size())
-      done += sys::write_some(file_->get(), as_bytes(bytes).subspan(done)).value_or(0);
-  } catch (const SystemError& error) {
-    torn_hash_.update(as_bytes(bytes).first(done));
-    torn_bytes_ += done;
-    file_size_ += done;
-    log_size_ += done;
-    return fail(
-        "writing the audit log of " + log_.text() + ": " + sys::errno_text(error.errno_value()),
-        false);
+    while (written < bytes.size())
+      written += sys::write_some(file_->get(), bytes.subspan(written)).value_or(0);
+  } catch (const SystemError& failed) {
+    error = failed.errno_value();
   }
-  file_size_ += bytes.size();
-  log_size_ += bytes.size();
-  next_ = {next_.seq + 1, hash_of(line)};
-  if (!dirty()) {
-    dirty_since_ = Clock::now();
-    work_.notify_one();
+  file_size_ += written;
+  log_size_ += written;
+  while (done < lines.ends.size() && lines.ends[done] <= written) ++done;
+  if (done > 0) {
+    next_ = lines.behind[done - 1];
+    if (!dirty()) {
+      dirty_since_ = Clock::now();
+      work_.notify_one();
+    }
+    written_ += done;
   }
-  ++written_;
-  return std::nullopt;
+  if (done == lines.ends.size()) return std::nullopt;
+  const size_t whole = done == 0 ? 0 : lines.ends[done - 1];
+  torn_hash_.update(bytes.subspan(whole, written - whole));
+  torn_bytes_ += written - whole;
+  return fail("writing the audit log of " + log_.text() + ": " + sys::errno_text(error), false);
 }
 
 Writer::Result Writer::write_signed(const LogRecord& record) {
   std::string line = encode(next_, std::chrono::system_clock::now(), record, key_);
   if (log_size_ + line.size() > options_.max_log + kReserve)
     return fail("the audit log of " + log_.text() + " is full", true);
-  if (Result failure = write_line(line)) return failure;
+  size_t done = 0;
+  if (Result failure =
+          write_lines({line + "\n", {line.size() + 1}, {{next_.seq + 1, hash_of(line)}}}, done))
+    return failure;
   missed_ = 0;
   since_checkpoint_ = 0;
   last_checkpoint_ = Clock::now();
@@ -265,85 +338,6 @@ Writer::Result Writer::fail(std::string why, bool for_good) {
   failure_ = Failure{std::move(why)};
   if (news) news_.emplace_back([this, failure = failure_] { on_failure_(failure); });
   return failure_;
-}
-
-// ---- the disk -------------------------------------------------------------------------------
-
-Writer::Clock::time_point Writer::sync_time() const {
-  if (!dirty() || disk_failed_) return Clock::time_point::max();
-  return options_.sync == Sync::Strict ? dirty_since_ : dirty_since_ + options_.delay;
-}
-
-Writer::Result Writer::sync(Lock& lock) {
-  const uint64_t target = written_;
-  std::vector<std::shared_ptr<sys::Fd>> files;
-  files.swap(left_);
-  files.push_back(file_);
-  lock.unlock();
-  int error = 0;
-  for (const auto& file : files)
-    if (sys::uninterrupted([&] { return ::fdatasync(file->get()); }) != 0) error = errno;
-  lock.lock();
-  // The kernel may have dropped what it could not write (fsync(2), EIO): from here on nobody knows
-  // what the disk has, so this writer is done.
-  if (error != 0) {
-    disk_failed_ = true;
-    synced_.notify_all();
-    return fail("syncing the audit log of " + log_.text() + ": " + sys::errno_text(error), true);
-  }
-  if (on_disk_ < target) on_disk_ = target;
-  dirty_since_ = Clock::now();
-  synced_.notify_all();
-  return std::nullopt;
-}
-
-Writer::Result Writer::await_disk(Lock& lock, uint64_t ticket) {
-  if (!started_) return sync(lock);
-  work_.notify_one();
-  synced_.wait(lock, [&] { return on_disk_ >= ticket || disk_failed_ || stopping_; });
-  if (on_disk_ >= ticket) return std::nullopt;
-  return disk_failed_ ? failure_ : Failure{"the audit log's writer is ending"};
-}
-
-void Writer::tell(Lock& lock) {
-  const auto news = std::exchange(news_, {});
-  lock.unlock();
-  for (const auto& each : news) each();
-}
-
-void Writer::run() {
-  Lock lock(mutex_);
-  while (!stopping_) {
-    const auto checkpoint = since_checkpoint_ != 0 && !failure_ && !closed_
-                                ? last_checkpoint_ + options_.checkpoint_time
-                                : Clock::time_point::max();
-    const auto wake = std::min(sync_time(), checkpoint);
-    if (Clock::now() < wake) {
-      // wait_until() of the end of time overflows in the library.
-      if (wake == Clock::time_point::max())
-        work_.wait(lock);
-      else
-        work_.wait_until(lock, wake);
-      continue;
-    }
-    if (sync_time() <= Clock::now())
-      sync(lock);  // what fails is told by fail()
-    else
-      set_checkpoint_if_due();
-    std::vector<Waiting> ready;
-    std::erase_if(waiting_, [&](Waiting& each) {
-      if (!disk_failed_ && each.ticket > on_disk_) return false;
-      ready.push_back(std::move(each));
-      return true;
-    });
-    const Result failure = failure_;
-    const uint64_t on_disk = on_disk_;
-    tell(lock);
-    for (const Waiting& each : ready)
-      each.done(each.ticket <= on_disk ? Outcome(Recorded()) : outcome_of(failure));
-    lock.lock();
-  }
-  synced_.notify_all();
 }
 
 }

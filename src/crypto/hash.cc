@@ -47,6 +47,8 @@ Digest Sha256::finish() {
   return digest;
 }
 
+void Sha256::restart() { Impl::need(EVP_DigestInit_ex(impl_->context, nullptr, nullptr) == 1); }
+
 Digest Sha256::digest() const {
   Sha256 copy;
   Impl::need(EVP_MD_CTX_copy_ex(copy.impl_->context, impl_->context) == 1);

@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -81,6 +82,13 @@ class Writer {
   // held, and recorded with its own time, before anything else, once that can be done; beyond
   // max_held it is counted, as what append() fails to record is.
   bool note(const Event& event);
+  // The same for several events: they go to the kernel in one write with commit(), or before what
+  // append() or note() is given next. What has happened already is held as note() holds it.
+  enum class Of : uint8_t { WhatMayBeRefused, WhatHasHappened };
+  void defer(Event event, Of of);
+  // A failure: of those that may be refused one could not be recorded, or none can be. In
+  // Sync::Strict it waits for the disk.
+  [[nodiscard]] Outcome commit();
   // Tries again, as append() would, if the time for that has come.
   void retry();
 
@@ -96,10 +104,23 @@ class Writer {
   using Result = std::optional<Failure>;  // nothing: it worked
 
   // With mutex_ held.
+  struct Deferred {
+    Event event;
+    Of of;
+  };
+  struct Lines {
+    std::string bytes;
+    std::vector<size_t> ends;      // of each, with its line feed
+    std::vector<Position> behind;  // each
+  };
   Result record(const Event& event, Time time);
-  Result write_event(const Event& event, Time time);
+  Result record_deferred(const Event* then, Time time);
+  // `done`: how many of them are recorded.
+  Result write_events(std::span<const Event* const> events, Time time, size_t& done);
+  Lines lines_of(std::span<const Event* const> events, Time time);
+  Result write_lines(const Lines& lines, size_t& done);
+  bool hold(const Event& event, Time time);
   Result resume();
-  Result write_line(const std::string& line);
   Result write_signed(const LogRecord& record);
   Result next_file();
   Result fail(std::string why, bool for_good);
@@ -125,6 +146,7 @@ class Writer {
   std::shared_ptr<sys::Fd> file_;
   std::vector<std::shared_ptr<sys::Fd>> left_;  // former files with bytes that are not on the disk
   crypto::SigningKey key_;
+  crypto::Sha256 line_hash_;
   Position next_;
   uint64_t number_;
   uint64_t file_size_ = 0;
@@ -140,6 +162,8 @@ class Writer {
     Time time;
   };
   std::deque<Held> held_;  // while failure_ is set
+  std::vector<Deferred> deferred_;
+  Result deferred_failure_;  // of what may be refused, until commit() says so
   Result failure_;
   bool for_good_ = false;
   bool disk_failed_ = false;  // a sync did, which is for good

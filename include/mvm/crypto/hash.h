@@ -24,6 +24,8 @@ class Sha256 {
 
   void update(ByteView data);
   Digest finish();
+  // For other data: to make a new one costs as much as a short text does.
+  void restart();
   // Of what has come so far; more may follow.
   Digest digest() const;
 

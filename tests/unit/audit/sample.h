@@ -1,8 +1,14 @@
 #pragma once
 // Logs to test with, and a log's files as text to do things to.
 
+#include <csignal>
+#include <functional>
 #include <string>
 #include <vector>
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -97,6 +103,42 @@ inline std::string told(const Verdict& verdict) {
   return std::string(wrong_word(verdict.problem->wrong)) + " " + verdict.problem->file + ":" +
          std::to_string(verdict.problem->line) + " seq " + std::to_string(verdict.problem->seq) +
          " " + verdict.problem->what;
+}
+
+// ---- a disk that lets the writer down, in a process of its own
+
+inline int in_child(const std::function<void()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    body();
+    ::_exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return status;
+}
+
+inline void limit_files_to(uint64_t bytes) {
+  ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit limit{bytes, RLIM_INFINITY};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+inline std::vector<std::string> kinds_in(const std::string& folder) {
+  std::vector<std::string> out;
+  for (const File& file : read_files(folder))
+    for (const std::string& line : file.lines)
+      if (const auto record = parse(line))
+        out.push_back(std::string(record->kind) + " " + std::to_string(record->number("flow")));
+  return out;
+}
+
+inline Event end_of(uint64_t flow) {
+  Egress egress;
+  egress.kind = Egress::Kind::End;
+  egress.flow = flow;
+  egress.reason = policy::Reason::Allowed;
+  return egress;
 }
 
 }

@@ -194,23 +194,6 @@ TEST_F(AuditWriter, SealsNothingWhereThereIsNoLog) {
 
 // ---- a disk that lets it down, in a process of its own
 
-int in_child(const std::function<void()>& body) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    body();
-    ::_exit(testing::Test::HasFailure() ? 1 : 0);
-  }
-  int status = 0;
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
-  return status;
-}
-
-void limit_files_to(uint64_t bytes) {
-  ::signal(SIGXFSZ, SIG_IGN);
-  const rlimit limit{bytes, RLIM_INFINITY};
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
-}
-
 TEST_F(AuditWriter, SaysThatADiskIsFullAndGoesOnWhenItIsNot) {
   const int status = in_child([&] {
     std::vector<std::string> news;
@@ -236,23 +219,6 @@ TEST_F(AuditWriter, SaysThatADiskIsFullAndGoesOnWhenItIsNot) {
   EXPECT_TRUE(after.closed);
   EXPECT_GT(after.torn_bytes, 0U);
   EXPECT_GT(after.missed, 0U);
-}
-
-std::vector<std::string> kinds_in(const std::string& folder) {
-  std::vector<std::string> out;
-  for (const File& file : read_files(folder))
-    for (const std::string& line : file.lines)
-      if (const auto record = parse(line))
-        out.push_back(std::string(record->kind) + " " + std::to_string(record->number("flow")));
-  return out;
-}
-
-Event end_of(uint64_t flow) {
-  Egress egress;
-  egress.kind = Egress::Kind::End;
-  egress.flow = flow;
-  egress.reason = policy::Reason::Allowed;
-  return egress;
 }
 
 // What has happened is recorded when the disk works again, in its order and in front of what comes
