@@ -36,6 +36,7 @@ class Proxy::Engine {
   NameGate names_;
   std::unique_ptr<Interception> interception_;
   std::vector<std::shared_ptr<FilterSource>> filters_;
+  std::function<bool()> commit_;
   PipePool pipes_;
   Meter meter_;
   std::vector<Endpoint> doors_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ranges>
+#include <utility>
 
 namespace mvm::egress {
 namespace {
@@ -34,7 +35,10 @@ FilterRefusal not_recorded() {
   return refusal;
 }
 
-Filters::Filters(std::span<const std::shared_ptr<FilterSource>> sources, const Exchange& exchange) {
+Filters::Filters(std::span<const std::shared_ptr<FilterSource>> sources, const Exchange& exchange,
+                 const Commit& commit)
+    : commit_(&commit) {
+  stages_.reserve(sources.size());
   for (const auto& source : sources)
     if (auto filter = source->begin(exchange)) stages_.push_back({std::move(filter)});
 }
@@ -42,6 +46,9 @@ Filters::Filters(std::span<const std::shared_ptr<FilterSource>> sources, const E
 Filters& Filters::operator=(Filters&& other) noexcept {
   end(false);
   stages_.swap(other.stages_);
+  commit_ = other.commit_;
+  collecting_ = other.collecting_;
+  left_ = other.left_;
   return *this;
 }
 
@@ -58,11 +65,22 @@ BodyUse Filters::response_use() const noexcept {
 }
 
 FilterVerdict Filters::request_head(http::RequestHead& head) {
-  for (Stage& stage : stages_) {
+  if (stages_.empty()) return {};
+  for (Stage& stage : stages_)
     if (auto refusal = stage.filter->request_head(head, stage.request)) return refusal;
-    if (!can_be_sent(head.headers) || !http::is_target(head.target)) return not_sendable();
-  }
+  if (!can_be_sent(head.headers) || !http::is_target(head.target)) return not_sendable();
   return {};
+}
+
+FilterVerdict Filters::commit() const {
+  if (stages_.empty() || !*commit_ || (*commit_)()) return {};
+  return not_recorded();
+}
+
+void Filters::request_left() noexcept {
+  if (std::exchange(left_, true)) return;
+  show_request();
+  for (const Stage& stage : stages_) stage.filter->request_left();
 }
 
 FilterVerdict Filters::interim_head(http::ResponseHead& head) {
@@ -70,15 +88,16 @@ FilterVerdict Filters::interim_head(http::ResponseHead& head) {
     if (auto refusal = stage.filter->interim_head(head)) return refusal;
     if (!can_be_sent(head.headers)) return not_sendable();
   }
-  return {};
+  return commit();
 }
 
 FilterVerdict Filters::response_head(http::ResponseHead& head) {
-  for (Stage& stage : std::views::reverse(stages_)) {
+  if (stages_.empty()) return {};
+  show_request();
+  for (Stage& stage : std::views::reverse(stages_))
     if (auto refusal = stage.filter->response_head(head, stage.response)) return refusal;
-    if (!can_be_sent(head.headers)) return not_sendable();
-  }
-  return {};
+  if (!can_be_sent(head.headers)) return not_sendable();
+  return commit();
 }
 
 // The end goes with the last piece.
@@ -93,14 +112,39 @@ FilterVerdict Filters::feed(ExchangeFilter& filter, Piece piece, ByteView in, bo
   return {};
 }
 
-FilterVerdict Filters::pass(std::span<Stage* const> order, Piece piece, BodyUse Stage::* use,
-                            ByteView in, bool last, Bytes& out) {
+// For a filter that watches: what has passed is shown to it later, when nobody waits for it.
+void Filters::keep(ExchangeFilter& filter, Piece piece, Stage::Passed& passed, ByteView in,
+                   bool last) {
+  if (passed.bytes.size() + in.size() > ExchangeFilter::kMaxPiece) show(filter, piece, passed);
+  passed.bytes.insert(passed.bytes.end(), in.begin(), in.end());
+  passed.last = last;
+}
+
+void Filters::show(ExchangeFilter& filter, Piece piece, Stage::Passed& passed) {
+  if (passed.bytes.empty() && !passed.last) return;
+  const auto now = std::exchange(passed, {});
+  Bytes unused;
+  static_cast<void>(feed(filter, piece, now.bytes, now.last, unused));
+}
+
+void Filters::show_request() {
+  for (Stage& stage : stages_)
+    show(*stage.filter, &ExchangeFilter::request_body, stage.request_passed);
+}
+
+template <typename Order>
+FilterVerdict Filters::pass(Order&& order, Piece piece, BodyUse Stage::* use,
+                            Stage::Passed Stage::* passed, ByteView in, bool last, Bytes& out) {
   Bytes held;
-  for (Stage* stage : order) {
-    if (stage->*use == BodyUse::Ignore || (in.empty() && !last)) continue;
+  for (Stage& stage : order) {
+    if (stage.*use == BodyUse::Ignore || (in.empty() && !last)) continue;
+    if (stage.*use == BodyUse::Watch) {
+      keep(*stage.filter, piece, stage.*passed, in, last);
+      continue;
+    }
     Bytes made;
-    if (auto refusal = feed(*stage->filter, piece, in, last, made)) return refusal;
-    if (stage->*use == BodyUse::Read) continue;
+    if (auto refusal = feed(*stage.filter, piece, in, last, made)) return refusal;
+    if (stage.*use != BodyUse::Rewrite) continue;
     held = std::move(made);
     in = held;
   }
@@ -109,15 +153,17 @@ FilterVerdict Filters::pass(std::span<Stage* const> order, Piece piece, BodyUse 
 }
 
 FilterVerdict Filters::request_body(ByteView in, bool last, Bytes& out) {
-  std::vector<Stage*> order;
-  for (Stage& stage : stages_) order.push_back(&stage);
-  return pass(order, &ExchangeFilter::request_body, &Stage::request, in, last, out);
+  if (auto refusal = pass(stages_, &ExchangeFilter::request_body, &Stage::request,
+                          &Stage::request_passed, in, last, out))
+    return refusal;
+  return collecting_ && !last ? FilterVerdict() : commit();
 }
 
 FilterVerdict Filters::response_body(ByteView in, bool last, Bytes& out) {
-  std::vector<Stage*> order;
-  for (Stage& stage : std::views::reverse(stages_)) order.push_back(&stage);
-  return pass(order, &ExchangeFilter::response_body, &Stage::response, in, last, out);
+  if (auto refusal = pass(std::views::reverse(stages_), &ExchangeFilter::response_body,
+                          &Stage::response, &Stage::response_passed, in, last, out))
+    return refusal;
+  return commit();
 }
 
 FilterVerdict Filters::request_trailers(http::Headers& trailers) {
@@ -126,7 +172,7 @@ FilterVerdict Filters::request_trailers(http::Headers& trailers) {
     if (auto refusal = stage.filter->request_trailers(trailers)) return refusal;
     if (!can_be_sent(trailers)) return not_sendable();
   }
-  return {};
+  return commit();
 }
 
 FilterVerdict Filters::response_trailers(http::Headers& trailers) {
@@ -135,11 +181,18 @@ FilterVerdict Filters::response_trailers(http::Headers& trailers) {
     if (auto refusal = stage.filter->response_trailers(trailers)) return refusal;
     if (!can_be_sent(trailers)) return not_sendable();
   }
-  return {};
+  return commit();
 }
 
 void Filters::end(bool whole) noexcept {
-  for (Stage& stage : std::exchange(stages_, {})) stage.filter->ended(whole);
+  if (stages_.empty()) return;
+  show_request();
+  for (Stage& stage : std::exchange(stages_, {})) {
+    show(*stage.filter, &ExchangeFilter::response_body, stage.response_passed);
+    stage.filter->ended(whole);
+  }
+  // There is nobody left to refuse.
+  if (*commit_) static_cast<void>((*commit_)());
 }
 
 }

@@ -1,6 +1,7 @@
 #pragma once
 // The filters of one exchange, as one: requests pass them first to last, responses last to first.
 
+#include <functional>
 #include <span>
 
 #include "mvm/egress/filter.h"
@@ -12,19 +13,28 @@ FilterRefusal not_recorded();
 
 class Filters {
  public:
+  // As Settings::commit, which is called by these: what they let pass is on record.
+  using Commit = std::function<bool()>;
+
   Filters() = default;
-  Filters(std::span<const std::shared_ptr<FilterSource>> sources, const Exchange& exchange);
+  Filters(std::span<const std::shared_ptr<FilterSource>> sources, const Exchange& exchange,
+          const Commit& commit);
   ~Filters() { end(false); }
   Filters(const Filters&) = delete;
   Filters& operator=(const Filters&) = delete;
-  Filters(Filters&& other) noexcept : stages_(std::move(other.stages_)) { other.stages_.clear(); }
+  Filters(Filters&& other) noexcept { *this = std::move(other); }
   Filters& operator=(Filters&& other) noexcept;
 
   // What the body's bytes have to go through; Ignore: nobody wants them.
   BodyUse request_use() const noexcept;
   BodyUse response_use() const noexcept;
 
+  // Whose body is collected before any of it leaves, or commit() is to be called.
   FilterVerdict request_head(http::RequestHead& head);
+  void collect() noexcept { collecting_ = true; }
+  FilterVerdict commit() const;
+  // Once it has.
+  void request_left() noexcept;
   FilterVerdict interim_head(http::ResponseHead& head);
   FilterVerdict response_head(http::ResponseHead& head);
   // Appends to `out` what goes on; with Read, that is `in`.
@@ -42,13 +52,29 @@ class Filters {
     std::unique_ptr<ExchangeFilter> filter;
     BodyUse request = BodyUse::Ignore;
     BodyUse response = BodyUse::Ignore;
+    // What it is still to watch.
+    struct Passed {
+      Bytes bytes;
+      bool last = false;
+    };
+    Passed request_passed;
+    Passed response_passed;
   };
   static FilterVerdict feed(ExchangeFilter& filter, Piece piece, ByteView in, bool last,
                             Bytes& out);
-  FilterVerdict pass(std::span<Stage* const> order, Piece piece, BodyUse Stage::* use, ByteView in,
-                     bool last, Bytes& out);
+  template <typename Order>
+  static FilterVerdict pass(Order&& order, Piece piece, BodyUse Stage::* use,
+                            Stage::Passed Stage::* passed, ByteView in, bool last, Bytes& out);
+
+  static void keep(ExchangeFilter& filter, Piece piece, Stage::Passed& passed, ByteView in,
+                   bool last);
+  static void show(ExchangeFilter& filter, Piece piece, Stage::Passed& passed);
+  void show_request();
 
   std::vector<Stage> stages_;
+  const Commit* commit_ = nullptr;
+  bool collecting_ = false;
+  bool left_ = false;
 };
 
 }

@@ -304,8 +304,8 @@ void Flow::carry_http(const HttpOrigin& origin) {
   upstream_.reset();
   http_ = std::make_unique<HttpConnection>(
       HttpParts{parts_.loop, parts_.judge, parts_.resolver, parts_.reporter, parts_.meter,
-                parts_.interception, parts_.filters, parts_.questions, parts_.pins, parts_.names,
-                parts_.timeouts},
+                parts_.interception, parts_.filters, parts_.commit, parts_.questions, parts_.pins,
+                parts_.names, parts_.timeouts},
       id_, std::move(guest_), origin, [this](const HttpEnd& how) { inspected(how); });
   http_->start();
 }

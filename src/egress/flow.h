@@ -48,6 +48,7 @@ struct FlowParts {
   Meter& meter;
   Interception* interception;  // nothing: the policy had no routes when the proxy was made
   const std::vector<std::shared_ptr<FilterSource>>& filters;
+  const std::function<bool()>& commit;
   const std::vector<Endpoint>& doors;  // of the explicit proxy
   const Timeouts& timeouts;
   Counters& counters;

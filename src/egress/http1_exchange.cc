@@ -137,17 +137,25 @@ void Http1Flow::forward(const JudgedRequest& judged) {
 bool Http1Flow::filter_request(http::RequestHead& forwarded) {
   sent_framing_ = forwarded.framing;
   if (parts_.filters.empty()) return true;
-  filters_ = Filters(parts_.filters, {id_, exchanges_++,
-                                      judged_.host.empty() ? judged_.address->text() : judged_.host,
-                                      origin_.to.port, origin_.tls});
+  filters_ =
+      Filters(parts_.filters,
+              {id_, exchanges_++, judged_.host.empty() ? judged_.address->text() : judged_.host,
+               origin_.to.port, origin_.tls},
+              parts_.commit);
   if (auto refusal = filters_.request_head(forwarded)) {
     refuse(std::move(*refusal));
     return false;
   }
+  const auto committed = [this] {
+    auto refusal = filters_.commit();
+    if (refusal) refuse(std::move(*refusal));
+    return !refusal;
+  };
   if (filters_.request_use() != BodyUse::Rewrite || sent_framing_.kind == http::BodyKind::None)
-    return true;
+    return committed();
   if (sent_framing_.kind == http::BodyKind::Length && sent_framing_.length <= kMaxCollected) {
     stage_ = Stage::Collecting;
+    filters_.collect();
     collected_.clear();
     // Who waits for a word from upstream would wait for ever.
     if (http::expectation(request_) == http::Expectation::Continue && request_.minor > 0)
@@ -157,7 +165,7 @@ bool Http1Flow::filter_request(http::RequestHead& forwarded) {
     return true;
   }
   sent_framing_ = forwarded.framing = {http::BodyKind::Chunked, 0};
-  return true;
+  return committed();
 }
 
 bool Http1Flow::collect(const http::Event& event) {
@@ -221,7 +229,7 @@ bool Http1Flow::take_responses() {
     const auto event = up.parser.next(rest);
     if (event.kind == http::EventKind::More) break;
     moved = true;
-    if (!take_response(event)) break;
+    if (!take_response(event, rest.size())) break;
     if (guest_.unsent() >= kMaxUnsent) break;
   }
   if (stage_ == Stage::Ended || upstream_.get() != &up) return true;
@@ -229,13 +237,13 @@ bool Http1Flow::take_responses() {
   return moved;
 }
 
-// False: no more of this input.
-bool Http1Flow::take_response(const http::Event& event) {
+// `here`: so much has come behind the event. False: no more of this input.
+bool Http1Flow::take_response(const http::Event& event, size_t here) {
   switch (event.kind) {
     case http::EventKind::Interim:
       return take_interim();
     case http::EventKind::Head:
-      take_head();
+      take_head(here);
       return stage_ == Stage::Active;
     case http::EventKind::Body:
       return take_response_body(event.body, false);
@@ -280,7 +288,7 @@ void Http1Flow::take_upgrade() {
   stage_ = Stage::Upgraded;
 }
 
-void Http1Flow::take_head() {
+void Http1Flow::take_head(size_t here) {
   http::ResponseHead forwarded = upstream_->parser.head();
   if (forwarded.status == 101) return take_upgrade();
   if (!http::keeps_alive(forwarded.minor, forwarded.headers)) upstream_->last = true;
@@ -288,8 +296,19 @@ void Http1Flow::take_head() {
   http::strip_hop_by_hop(forwarded.headers);
   if (auto refusal = filters_.response_head(forwarded)) return refuse(std::move(*refusal));
   http::Framing& framing = forwarded.framing;
-  if (filters_.response_use() == BodyUse::Rewrite && framing.kind == http::BodyKind::Length)
+  if (filters_.response_use() == BodyUse::Rewrite && framing.kind == http::BodyKind::Length) {
+    if (framing.length <= here) {
+      given_.clear();
+      answer_head_ = std::move(forwarded);
+      return;
+    }
     framing = {http::BodyKind::Chunked, 0};
+  }
+  give_head(std::move(forwarded));
+}
+
+void Http1Flow::give_head(http::ResponseHead forwarded) {
+  http::Framing& framing = forwarded.framing;
   // The end of the connection is the one end that a client of HTTP/1.0 knows besides a length.
   if (framing.kind == http::BodyKind::Chunked && request_.minor == 0)
     framing = {http::BodyKind::UntilClose, 0};
@@ -303,6 +322,18 @@ void Http1Flow::take_head() {
 }
 
 bool Http1Flow::take_response_body(ByteView body, bool last) {
+  if (answer_head_) {
+    if (auto refusal = filters_.response_body(body, last, given_)) {
+      refuse(std::move(*refusal));
+      return false;
+    }
+    if (!last) return true;
+    http::ResponseHead head = *std::exchange(answer_head_, {});
+    head.framing.length = given_.size();
+    give_head(std::move(head));
+    guest_.send(std::exchange(given_, {}));
+    return true;
+  }
   const bool filtered =
       filters_.response_use() != BodyUse::Ignore && given_framing_.kind != http::BodyKind::None;
   Bytes changed;

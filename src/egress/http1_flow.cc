@@ -47,6 +47,7 @@ void Http1Flow::turn() {
     if (!guest_.flush()) return end(Reason::Allowed, "connection reset");
     if (upstream_ && !upstream_->channel.flush()) upstream_lost(Channel::State::Failed);
     if (stage_ == Stage::Ended) return;
+    if (stage_ == Stage::Active && request_done_) filters_.request_left();
     if (stage_ == Stage::Closing && guest_ended_ && guest_.unsent() == 0)
       return end(how_.reason, how_.detail);
   }

@@ -11,7 +11,7 @@
 //
 // Filters (Settings::filters) see each exchange. Where they rewrite a request's body, one that is
 // known to be small is collected whole before it leaves, with its new length; others are sent in
-// chunks.
+// chunks. So is an answer's that is there as a whole: nothing waits for what is still to come.
 
 #include <functional>
 #include <memory>
@@ -89,10 +89,11 @@ class Http1Flow final : public HttpFlow {
   bool take_body(const http::Event& event);
   bool collect(const http::Event& event);
   bool take_responses();
-  bool take_response(const http::Event& event);
+  bool take_response(const http::Event& event, size_t here);
   bool take_interim();
   void take_upgrade();
-  void take_head();
+  void take_head(size_t here);
+  void give_head(http::ResponseHead head);
   bool take_response_body(ByteView body, bool last);
   bool take_response_end();
   void finish_exchange();
@@ -136,6 +137,8 @@ class Http1Flow final : public HttpFlow {
   Filters filters_;
   http::RequestHead forwarded_;  // while its body is collected
   Bytes collected_;
+  std::optional<http::ResponseHead> answer_head_;  // while its body is, which is here
+  Bytes given_;
   std::string request_text_;    // its head, as it goes upstream, and its body if that was collected
   http::Framing sent_framing_;  // of its body, towards upstream
   http::Framing given_framing_;  // of the response's, towards the guest

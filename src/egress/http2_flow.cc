@@ -79,6 +79,8 @@ bool Http2Flow::step() {
   open_waiting();
   moved = write(guest_) || moved;
   if (server_) moved = write(*server_) || moved;
+  for (const int32_t id : std::exchange(to_tell_, {}))
+    if (Stream* const stream = of_guest(id)) stream->filters.request_left();
   take_sent();
   moved = stop_requests() || moved;
   // Not before everybody has been told why: there are clients that read nothing behind a GOAWAY.

@@ -175,6 +175,7 @@ class Http2Flow final : public HttpFlow {
   std::deque<int32_t> waiting_;                     // to be opened
   std::vector<int32_t> answered_;                   // by a person
   std::vector<int32_t> to_stop_;                    // answered before their requests had ended
+  std::vector<int32_t> to_tell_;                    // whose requests leave with the next write
   size_t collected_ = 0;                            // by all streams
   uint64_t exchanges_ = 0;
   std::string scratch_;

@@ -94,6 +94,7 @@ void Http2Flow::begin_request(int32_t id, const http::H2Head& head, bool whole) 
   describe(stream, judged);
   if (judged.verdict.asks()) return ask(stream, std::move(judged), head);
   if (!judged.verdict.admitted) return deny(stream, judged);
+  if (whole) to_tell_.push_back(id);
   forward(stream, judged, head, whole);
 }
 
@@ -132,19 +133,26 @@ bool Http2Flow::filter_request(Stream& stream, http::RequestHead& head) {
   if (parts_.filters.empty()) return true;
   const std::string host =
       stream.judged.host.empty() ? stream.judged.address->text() : stream.judged.host;
-  stream.filters = Filters(parts_.filters, {id_, exchanges_++, host, origin_.to.port, origin_.tls});
+  stream.filters = Filters(parts_.filters, {id_, exchanges_++, host, origin_.to.port, origin_.tls},
+                           parts_.commit);
   if (auto refusal = stream.filters.request_head(head)) {
     refuse(stream, std::move(*refusal));
     return false;
   }
+  const auto committed = [&] {
+    auto refusal = stream.filters.commit();
+    if (refusal) refuse(stream, std::move(*refusal));
+    return !refusal;
+  };
   http::Framing& framing = head.framing;
   if (stream.filters.request_use() != BodyUse::Rewrite || framing.kind != BodyKind::Length)
-    return true;
+    return committed();
   if (framing.length == 0 || framing.length > kMaxCollected ||
       collected_ + framing.length > kMaxCollectedInAll) {
     framing = {BodyKind::Chunked, 0};
-    return true;
+    return committed();
   }
+  stream.filters.collect();
   stream.collected = framing.length;
   collected_ += framing.length;
   // Who waits for a word from the server would wait for ever.
@@ -198,6 +206,7 @@ void Http2Flow::pass_request(Stream& stream, ByteView body) {
 void Http2Flow::end_request(Stream& stream) {
   stream.request_ended = true;
   if (stream.asked) return;
+  to_tell_.push_back(stream.guest);
   if (!stream.deaf) {
     Bytes changed;
     if (stream.filters.request_use() != BodyUse::Ignore)

@@ -33,6 +33,7 @@ struct HttpParts {
   Meter& meter;
   Interception* interception;
   const std::vector<std::shared_ptr<FilterSource>>& filters;
+  const std::function<bool()>& commit;
   Questions& questions;
   PinTable& pins;
   NameGate& names;

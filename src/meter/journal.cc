@@ -229,7 +229,9 @@ Bytes encode_journal(const Account& account) {
 }
 
 Bytes encode_record(const Record& record) {
+  constexpr size_t kUsual = 256;
   Bytes payload;
+  payload.reserve(kUsual);
   Writer out(payload);
   out.u8(static_cast<uint8_t>(record.kind));
   out.u64(record.id);
@@ -259,6 +261,7 @@ Bytes encode_record(const Record& record) {
       break;
   }
   Bytes framed;
+  framed.reserve(payload.size() + 8);
   frame(framed, payload);
   return framed;
 }

@@ -75,6 +75,9 @@ size_t JsonScanner::string_run(std::string_view bytes, JsonSink& sink) {
   size_t end = 0;
   bool closed = false;
   while (end < bytes.size() && !closed) {
+    if (!escape_)
+      while (end < bytes.size() && bytes[end] != '"' && bytes[end] != '\\') ++end;
+    if (end == bytes.size()) break;
     const char c = bytes[end];
     if (escape_) {
       escape_ = false;

@@ -235,18 +235,27 @@ std::optional<Denial> Ledger::bound(uint64_t id, const Bounds& bounds) {
       if (is_in(id, scope))
         if (auto denial = without_room(id, bounds, scope)) return refuse_it(std::move(*denial));
   bounded_[id] = bounds;
+  // Should it be lost, a crash would have the request estimated by its first bound.
+  if (bounds_matter()) keep_bounds(id);
+  return std::nullopt;
+}
+
+void Ledger::keep_bounds(uint64_t id) {
+  const auto bounds = bounded_.find(id);
+  const auto open = account_.open.find(id);
+  if (bounds == bounded_.end() || open == account_.open.end()) return;
+  if (open->second.bounds == bounds->second) return;
   Record record;
   record.kind = RecordKind::Bound;
   record.id = id;
-  record.provider = provider;
-  record.bounds = bounds;
-  // Should it be lost, a crash would have the request estimated by its first bound.
+  record.provider = open->second.provider;
+  record.bounds = bounds->second;
   static_cast<void>(this->record(record));
-  return std::nullopt;
 }
 
 Record Ledger::settle(uint64_t id, const ResponseReader::Result& result, uint64_t once,
                       Operation operation) {
+  keep_bounds(id);
   const auto open = account_.open.find(id);
   MVM_ASSERT(open != account_.open.end());
   Record record;

@@ -109,6 +109,9 @@ class MeterFilter : public egress::ExchangeFilter {
 
   FilterVerdict request_head(http::RequestHead& head, BodyUse& body) override;
   FilterVerdict request_body(ByteView in, bool last, Bytes& out) override;
+  void request_left() noexcept override {
+    if (id_ != 0) ledger_->keep_bounds(id_);
+  }
   FilterVerdict response_head(http::ResponseHead& head, BodyUse& body) override;
   FilterVerdict response_body(ByteView in, bool last, Bytes& out) override;
   void ended(bool whole) noexcept override;
@@ -133,6 +136,7 @@ class MeterFilter : public egress::ExchangeFilter {
   Plain request_copy_;
   meter::RequestReader request_;
   std::unique_ptr<meter::UsageAsker> asker_;
+  bool watches_ = false;
   bool request_done_ = false;
   Plain response_copy_;
   std::unique_ptr<meter::ResponseReader> response_;
@@ -164,7 +168,9 @@ FilterVerdict MeterFilter::request_head(http::RequestHead& head, BodyUse& body) 
   // What nobody can read here nobody could count.
   http::restrict_accept_encoding(head.headers);
   if (head.framing.kind == http::BodyKind::None) return end_request();
-  body = BodyUse::Read;
+  // It has nothing that would be refused, or that has to be on record before it leaves.
+  watches_ = !ledger_->bounds_matter() && !(request_copy_.encoded() && under_budget());
+  body = watches_ ? BodyUse::Watch : BodyUse::Read;
   if (inject_ && call_.asks_for_stream_usage && !request_copy_.encoded()) {
     body = BodyUse::Rewrite;
     asker_ = std::make_unique<meter::UsageAsker>();
@@ -173,7 +179,7 @@ FilterVerdict MeterFilter::request_head(http::RequestHead& head, BodyUse& body) 
 }
 
 FilterVerdict MeterFilter::end_request() {
-  if (id_ != 0 && under_budget() && !request_copy_.whole()) return unreadable();
+  if (id_ != 0 && !watches_ && under_budget() && !request_copy_.whole()) return unreadable();
   request_done_ = true;
   request_.finish();
   if (id_ == 0) return {};
@@ -205,7 +211,7 @@ FilterVerdict MeterFilter::response_head(http::ResponseHead& head, BodyUse& body
   response_->head(head);
   // Unread it is unknown.
   if (!response_copy_.begin(head.headers) || head.status == 101) return {};
-  body = BodyUse::Read;
+  body = BodyUse::Watch;
   if (asker_ && asker_->asked() && is_event_stream(head.headers)) {
     body = BodyUse::Rewrite;
     hider_ = std::make_unique<meter::UsageHider>();

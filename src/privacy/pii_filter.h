@@ -27,6 +27,7 @@ class PiiFilter final : public egress::ExchangeFilter {
   egress::FilterVerdict request_head(http::RequestHead& head, egress::BodyUse& body) override;
   egress::FilterVerdict request_body(ByteView in, bool last, Bytes& out) override;
   egress::FilterVerdict request_trailers(http::Headers& trailers) override;
+  void request_left() noexcept override;
   egress::FilterVerdict response_head(http::ResponseHead& head, egress::BodyUse& body) override;
   egress::FilterVerdict response_body(ByteView in, bool last, Bytes& out) override;
   egress::FilterVerdict response_trailers(http::Headers& trailers) override;

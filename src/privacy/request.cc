@@ -222,6 +222,12 @@ FilterVerdict PiiFilter::request_trailers(http::Headers& trailers) {
   return {};
 }
 
+// What is looked for in the answer.
+void PiiFilter::request_left() noexcept {
+  source_.past_.file();
+  if (!tokens_->index.empty()) static_cast<void>(tokens_->index.finder());
+}
+
 // Nothing: it may pass.
 FilterVerdict PiiFilter::undecodable(const std::string& why, std::string_view what) {
   note(Note::Kind::Undecodable, what, "body");

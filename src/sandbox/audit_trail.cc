@@ -51,6 +51,12 @@ bool AuditTrail::record(const audit::Event& event) {
   return outcome.has_value();
 }
 
+bool AuditTrail::commit() {
+  const audit::Outcome outcome = writer_.commit();
+  if (!outcome) why_ = outcome.error().why;
+  return outcome.has_value();
+}
+
 void AuditTrail::record_end(const std::string& run,
                             const std::optional<proto::ExecResult>& result) {
   audit::ExecEnded ended{audit::RunId(run), {}, {}, result && result->timed_out};

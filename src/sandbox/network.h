@@ -24,10 +24,10 @@ class Network {
   // Begins to make it, in a child process, and reads what it needs of the host's files. The caller
   // must have one thread. `name` is the sandbox's; `sink` records the proxy's decisions,
   // `on_question` is told of what waits for a person. `filters` look into the exchanges of what
-  // `inspect` names, besides those that routes judge.
+  // `inspect` names, besides those that routes judge; `commit` puts what they told on record.
   Network(const std::optional<proto::NetworkConfig>& config, std::string name,
           egress::EventSink sink, egress::QuestionSink on_question,
-          std::vector<std::shared_ptr<egress::FilterSource>> filters,
+          std::vector<std::shared_ptr<egress::FilterSource>> filters, std::function<bool()> commit,
           std::vector<policy::InspectRule> inspect,
           egress::Refusals refusals = egress::Refusals::Together);
   ~Network();

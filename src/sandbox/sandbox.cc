@@ -189,19 +189,20 @@ class Sandbox::Impl {
 std::vector<std::shared_ptr<egress::FilterSource>> Sandbox::Impl::filters() {
   std::vector<std::shared_ptr<egress::FilterSource>> out;
   pii_ = pii_source(config_.network, [this](const privacy::Note& note) {
-    audit_.note(pii_record(withholder_.cleaned(note)));
+    audit_.defer(pii_record(withholder_.cleaned(note)), audit::Writer::Of::WhatHasHappened);
   });
   if (pii_) out.push_back(pii_);
-  auto secrets = secret_source(
-      secrets_, {[this](const guard::SecretNotice& notice) {
-                   const auto record = secret_record(withholder_.cleaned(notice));
-                   // What was masked may have got to the guest by now.
-                   return notice.what == guard::SecretNotice::What::Masked ? audit_.note(record)
-                                                                           : audit_.record(record);
-                 },
-                 [this](const guard::SecretNotice& notice) {
-                   kill(EndReason::Killed, misuse_text(withholder_.cleaned(notice)));
-                 }});
+  auto secrets =
+      secret_source(secrets_, {[this](const guard::SecretNotice& notice) {
+                                 auto record = secret_record(withholder_.cleaned(notice));
+                                 const auto of = deferred_as(notice);
+                                 if (!of) return audit_.record(record);
+                                 audit_.defer(std::move(record), *of);
+                                 return true;
+                               },
+                               [this](const guard::SecretNotice& notice) {
+                                 kill(EndReason::Killed, misuse_text(withholder_.cleaned(notice)));
+                               }});
   for (auto& source : secrets) out.push_back(std::move(source));
   for (auto& source : filters_of(ai_.get())) out.push_back(std::move(source));
   return out;
@@ -230,7 +231,8 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config,
       withholder_(secrets_, config_.network),
       ai_(make_ai_meter(config_.network, take(fds, proto::SandboxFd::Data).get(),
                         {[this](const metering::UsageNotice& notice) {
-                           audit_.note(usage_record(withholder_.cleaned(notice)));
+                           audit_.defer(usage_record(withholder_.cleaned(notice)),
+                                        audit::Writer::Of::WhatHasHappened);
                          },
                          [this](std::string_view model) { return withholder_.holds(model); }})),
       network_(
@@ -243,7 +245,7 @@ Sandbox::Impl::Impl(loop::Loop& loop, proto::SandboxConfig config,
                                                         : audit_.record(record);
           },
           [this](const egress::OpenQuestion& question) { desk_.on_question(question); }, filters(),
-          inspections(),
+          [this] { return audit_.commit(); }, inspections(),
           config_.audit.strict ? egress::Refusals::Each : egress::Refusals::Together),
       control_(std::move(take(fds, proto::SandboxFd::Control))),
       data_(std::move(take(fds, proto::SandboxFd::Data))),

@@ -56,6 +56,23 @@ audit::SecretUse secret_record(const guard::SecretNotice& notice) {
           notice.count};
 }
 
+std::optional<audit::Writer::Of> deferred_as(const guard::SecretNotice& notice) {
+  using What = guard::SecretNotice::What;
+  using Of = audit::Writer::Of;
+  switch (notice.what) {
+    case What::Used:
+    case What::Inert:
+      return Of::WhatMayBeRefused;
+    case What::Masked:
+      return Of::WhatHasHappened;  // it may have got to the guest by now
+    case What::Misused:
+    case What::Leaked:
+    case What::Unreadable:
+      break;
+  }
+  return std::nullopt;
+}
+
 std::string misuse_text(const guard::SecretNotice& notice) {
   return "it used the placeholder of secret " + notice.secret + " in a request to " + notice.host +
          ", where it may not be (on_misuse = \"end\")";

@@ -3,10 +3,12 @@
 // and told of by name.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "mvm/audit/record.h"
+#include "mvm/audit/writer.h"
 #include "mvm/guard/secret_filter.h"
 #include "mvm/policy/policy.h"
 #include "mvm/proto/sandbox_config.h"
@@ -25,6 +27,9 @@ std::vector<policy::InspectRule> inspected_for(const secret::Secrets* secrets);
 
 // ---- for the audit log
 audit::SecretUse secret_record(const guard::SecretNotice& notice);
+// How it is put on record with what else its exchange has to tell; nothing: at once, for what it is
+// of is refused.
+std::optional<audit::Writer::Of> deferred_as(const guard::SecretNotice& notice);
 std::string misuse_text(const guard::SecretNotice& notice);
 
 }

@@ -33,9 +33,17 @@ bool Withholder::holds(std::string_view text) {
          !scanner_.look({}, text, put).empty();
 }
 
-// A label at a time: to the detectors a value that goes on behind a dot is none.
 std::string Withholder::host(std::string_view name) {
   if (name.empty()) return {};
+  if (name != last_host_) {
+    last_cleaned_ = host_without_values(name);
+    last_host_ = name;
+  }
+  return last_cleaned_;
+}
+
+// A label at a time: to the detectors a value that goes on behind a dot is none.
+std::string Withholder::host_without_values(std::string_view name) {
   if (holds_secret(name)) return std::string(kWithheld);
   std::string out;
   for (const std::string_view label : split(name, '.')) {

@@ -38,9 +38,13 @@ class Withholder {
  private:
   bool holds_secret(std::string_view text) const;
   std::string path(std::string_view target);
+  std::string host_without_values(std::string_view name);
 
   std::shared_ptr<const secret::Secrets> secrets_;
   protect::ValueScanner scanner_;
+  // The last host, and what became of it: an exchange has many records, and one host.
+  std::string last_host_;
+  std::string last_cleaned_;
 };
 
 }

@@ -250,6 +250,7 @@ int run(const Wish& wish) {
   if (!wish.protect.empty()) {
     if (::mkdtemp(directory.data()) == nullptr) sys::check(-1, "making a directory");
     protection.emplace(wish.protect, directory);
+    settings.commit = protection->commit();
     for (const auto& source : protection->sources())
       settings.filters.push_back(std::make_shared<OnlyFor>(wish.protect, source));
   }

@@ -79,15 +79,18 @@ double median(std::vector<double>& of) {
 
 double exchange(const bench::Protection& protection, size_t rounds) {
   const std::string body = document();
+  const auto commit = protection.commit();
   std::vector<double> took;
   for (size_t i = 0; i < rounds; ++i) {
     const auto begin = Clock::now();
-    egress::Filters filters(protection.sources(), {1, i, kHost, 443, true});
+    egress::Filters filters(protection.sources(), {1, i, kHost, 443, true}, commit);
     auto head = request("application/json", protection.placeholder());
     check(filters.request_head(head));
+    filters.collect();
     const std::string key = head.headers[2].value;
     Bytes sent;
     check(filters.request_body(as_bytes(body), true, sent));
+    filters.request_left();
     auto answer = response("application/json", key);
     check(filters.response_head(answer));
     Bytes said(as_bytes(kUsage).begin(), as_bytes(kUsage).end());
@@ -109,7 +112,8 @@ double exchange(const bench::Protection& protection, size_t rounds) {
 
 double sse_delay(const bench::Protection& protection, size_t events) {
   constexpr double kInterval = 20;  // milliseconds between events
-  egress::Filters filters(protection.sources(), {1, 0, kHost, 443, true});
+  const auto commit = protection.commit();
+  egress::Filters filters(protection.sources(), {1, 0, kHost, 443, true}, commit);
   auto head = request("text/plain", protection.placeholder());
   check(filters.request_head(head));
   Bytes sent;
@@ -161,7 +165,8 @@ double memory(const bench::Protection& protection, size_t bytes) {
   piece += "\"},\n";
   const std::string message = piece;
   while (piece.size() + message.size() <= egress::ExchangeFilter::kMaxPiece) piece += message;
-  egress::Filters filters(protection.sources(), {1, 0, kHost, 443, true});
+  const auto commit = protection.commit();
+  egress::Filters filters(protection.sources(), {1, 0, kHost, 443, true}, commit);
   auto head = request("application/json", protection.placeholder());
   check(filters.request_head(head));
   auto answer = response("application/json", head.headers[2].value);

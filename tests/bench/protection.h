@@ -3,6 +3,7 @@
 // sandbox's own order, each with its records in an audit log (src/sandbox/sandbox.cc, filters()).
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -47,15 +48,19 @@ class Protection {
     meter_ = sandbox::make_ai_meter(
         network_, data_.get(),
         {[this](const metering::UsageNotice& notice) {
-           record(sandbox::usage_record(withholder_->cleaned(notice)));
+           defer(sandbox::usage_record(withholder_->cleaned(notice)));
          },
          [this](std::string_view model) { return withholder_->holds(model); }});
     sources_.push_back(sandbox::pii_source(network_, [this](const privacy::Note& note) {
-      record(sandbox::pii_record(withholder_->cleaned(note)));
+      defer(sandbox::pii_record(withholder_->cleaned(note)));
     }));
     for (auto& source : sandbox::secret_source(
              secrets_, {[this](const guard::SecretNotice& notice) {
-                          return record(sandbox::secret_record(withholder_->cleaned(notice)));
+                          auto record = sandbox::secret_record(withholder_->cleaned(notice));
+                          const auto of = sandbox::deferred_as(notice);
+                          if (!of) return writer_->append(record).has_value();
+                          writer_->defer(std::move(record), *of);
+                          return true;
                         },
                         [](const guard::SecretNotice&) {}}))
       sources_.push_back(std::move(source));
@@ -63,6 +68,10 @@ class Protection {
   }
 
   const std::vector<std::shared_ptr<egress::FilterSource>>& sources() const { return sources_; }
+  // What they told goes on record: Settings::commit.
+  std::function<bool()> commit() const {
+    return [this] { return writer_->commit().has_value(); };
+  }
   // What the guest has in the secret's place.
   const std::string& placeholder() const { return secrets_->all()[0].placeholder; }
 
@@ -76,7 +85,9 @@ class Protection {
     return audit::open_log(directory, audit::LogId("sb-bench"), key(std::byte{1}),
                            key(std::byte{2}));
   }
-  bool record(const audit::Event& event) { return writer_->append(event).has_value(); }
+  void defer(audit::Event event) {
+    writer_->defer(std::move(event), audit::Writer::Of::WhatHasHappened);
+  }
 
   proto::NetworkConfig network_;
   std::shared_ptr<const secret::Secrets> secrets_;

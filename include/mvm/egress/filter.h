@@ -36,6 +36,7 @@ struct Exchange {
 // What a filter wants of the body that follows a head.
 enum class BodyUse : uint8_t {
   Ignore,   // not given to this filter
+  Watch,    // given when it has passed, to a filter that refuses nothing by it
   Read,     // given; what the filter appends to `out` is not looked at
   Rewrite,  // given, and replaced by what the filter appends to `out`
 };
@@ -70,6 +71,9 @@ class ExchangeFilter {
     static_cast<void>(trailers);
     return {};
   }
+  // The request, all of it, is with the kernel: what only its answer needs can be made ready while
+  // the server works at it. Not called where the answer came first, or somebody went away.
+  virtual void request_left() noexcept {}
   // A 1xx response that is passed on before the real one; not 101.
   virtual FilterVerdict interim_head(http::ResponseHead& head) {
     static_cast<void>(head);

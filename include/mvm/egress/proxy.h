@@ -7,6 +7,7 @@
 // are opened in the namespace of this process.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -91,6 +92,10 @@ struct Settings {
   std::vector<HostTrust> trust_by_host;
   // What looks into exchanges, first to last as seen from the guest; Policy::inspect says where.
   std::vector<std::shared_ptr<FilterSource>> filters;
+  // Called before anything passes that a filter has told of, and when an exchange has ended: what
+  // was told goes on record, all of it together. False: it cannot, and nothing passes. Empty: what
+  // is told is on record when it is told.
+  std::function<bool()> commit;
 };
 
 struct Counters {

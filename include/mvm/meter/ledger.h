@@ -49,6 +49,13 @@ class Ledger {
   // Its body is known: from now on it counts as `bounds`. With `reserve` it may be refused after
   // all, and has then ended.
   std::optional<Denial> bound(uint64_t id, const Bounds& bounds);
+  // Puts them down where bound() has not: they do not matter now, and nobody is to wait for that.
+  void keep_bounds(uint64_t id);
+  // Whether something depends on a request's bounds: bound() may refuse it, and what a crash leaves
+  // of it is estimated by them. bound() then puts them down itself, before the request leaves.
+  bool bounds_matter() const noexcept {
+    return terms_.reserve || terms_.on_unknown == OnUnknown::Estimate;
+  }
   // Its answer has ended. `once`: see Record. What was charged, with the model as it is counted;
   // Nothing where it was counted before.
   Record settle(uint64_t id, const ResponseReader::Result& result, uint64_t once = 0,

@@ -213,6 +213,92 @@ TEST_F(Filter, PassRequestsInOrderAndAnswersTheOtherWay) {
                           "first 200", "first whole", "reader whole", "last whole"));
 }
 
+class WatchFilter : public ExchangeFilter {
+ public:
+  explicit WatchFilter(std::vector<std::string>& log) : log_(log) {}
+  FilterVerdict request_head(http::RequestHead&, BodyUse& body) override {
+    body = BodyUse::Watch;
+    return {};
+  }
+  FilterVerdict request_body(ByteView in, bool last, Bytes&) override {
+    log_.push_back("asked " + std::string(as_text(in)) + (last ? "." : ""));
+    return {};
+  }
+  void request_left() noexcept override { log_.emplace_back("left"); }
+  FilterVerdict response_head(http::ResponseHead&, BodyUse& body) override {
+    log_.emplace_back("answered");
+    body = BodyUse::Watch;
+    return {};
+  }
+  FilterVerdict response_body(ByteView in, bool last, Bytes&) override {
+    log_.push_back("said " + std::string(as_text(in)) + (last ? "." : ""));
+    return {};
+  }
+  void ended(bool whole) noexcept override { log_.emplace_back(whole ? "whole" : "broken"); }
+
+ private:
+  std::vector<std::string>& log_;
+};
+
+TEST_F(Filter, WatchWhatHasPassed) {
+  struct Source : FilterSource {
+    explicit Source(std::vector<std::string>& to) : log(to) {}
+    std::unique_ptr<ExchangeFilter> begin(const Exchange&) override {
+      return std::make_unique<WatchFilter>(log);
+    }
+    std::vector<std::string>& log;
+  };
+  settings_.filters.push_back(std::make_shared<Source>(log_));
+  start_http();
+  EXPECT_EQ(post("abc"), "3|None|None|3|abc");
+  EXPECT_THAT(log_,
+              ElementsAre("asked abc.", "left", "answered", "said 3|None|None|3|abc.", "whole"));
+}
+
+TEST_F(Filter, LetNothingPassThatIsNotOnRecord) {
+  add({"a", "cat", "tiger", BodyUse::Rewrite, BodyUse::Ignore});
+  bool recorded = true;
+  settings_.commit = [&] {
+    log_.emplace_back("commit");
+    return recorded;
+  };
+  start_http();
+  EXPECT_EQ(post("a cat"), "7|None|None|7|a tiger");
+  // Once for the request, with all that its head and its body had to tell.
+  EXPECT_THAT(std::vector(log_.begin(), log_.begin() + 3),
+              ElementsAre("a POST /", "commit", "a 200"));
+  EXPECT_EQ(log_.back(), "commit");
+  log_.clear();
+  recorded = false;
+  EXPECT_THAT(post("a cat", {"-w", "%{http_code}"}),
+              AllOf(HasSubstr("not_recorded"), HasSubstr("503")));
+  EXPECT_THAT(log_, Not(Contains("a 200")));
+}
+
+TEST_F(Filter, RewriteAnswersThatAreThereAsAWholeWithTheirNewLength) {
+  constexpr const char* kAtOnce = R"(
+import socket, sys
+server = socket.create_server((sys.argv[1], int(sys.argv[2])))
+while True:
+  connection = server.accept()[0]
+  asked = connection.recv(65536)
+  if asked:
+    said = b'#wo' if b'/bad' in asked else b'two'
+    connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\none ' + said)
+  connection.close()
+)";
+  Swap swap{"a", "e", "EEE", BodyUse::Ignore, BodyUse::Rewrite};
+  swap.forbidden = "#";
+  add(swap);
+  serve({"python3", "-u", "-c", kAtOnce, kPublic, "80"}, {ip(kPublic), 80});
+  allow_endpoint("* http://api.example/**");
+  start_proxy();
+  EXPECT_THAT(get("/", {"-D", "-"}), AllOf(HasSubstr("Content-Length: 9"), HasSubstr("onEEE two"),
+                                           Not(HasSubstr("chunked"))));
+  // None of it has passed, so the client is told.
+  EXPECT_THAT(get("/bad"), AllOf(HasSubstr("swap_body"), Not(HasSubstr("one "))));
+}
+
 TEST_F(Filter, RefuseRequestsByTheirHeads) {
   Swap request{"request", "a", "b"};
   request.refuses_request = true;
@@ -247,13 +333,13 @@ TEST_F(Filter, RefuseAnswersBeforeTheyHaveBegun) {
 
 TEST_F(Filter, CutOffAnswersThatHaveBegun) {
   Swap swap{"a", "a", "b", BodyUse::Ignore, BodyUse::Rewrite};
-  swap.forbidden = "two";
+  swap.forbidden = "end";
   add(swap);
   start_http();
-  EXPECT_THAT(get("/"), Not(HasSubstr("two")));
+  EXPECT_THAT(get("/close"), Not(HasSubstr("end")));
   ASSERT_TRUE(eventually([&] { return !events_of(EventKind::End).empty(); }));
   EXPECT_EQ(events_of(EventKind::End).at(0).reason, Reason::RouteDenied);
-  EXPECT_THAT(log_, ElementsAre("a GET /", "a 200", "a broken"));
+  EXPECT_THAT(log_, ElementsAre("a GET /close", "a 200", "a broken"));
 }
 
 TEST_F(Filter, CannotPutALineBreakIntoAHead) {

@@ -101,7 +101,7 @@ TEST_F(UpstreamAuthorities, SayWhichFileIsWrongAndHow) {
 TEST_F(UpstreamAuthorities, AFileThatHoldsNoneEndsTheStart) {
   proto::NetworkConfig config;
   config.upstream_ca = {"a.example=" + directory_ + "/missing"};
-  Network network(config, "test", [](const egress::Event&) { return true; }, {}, {}, {});
+  Network network(config, "test", [](const egress::Event&) { return true; }, {}, {}, {}, {});
   loop::Loop loop;
   try {
     network.open(loop);
