@@ -164,7 +164,7 @@ class CliFaults : public testing::TestWithParam<int> {};
 TEST_P(CliFaults, OfOneCallAreOneErrorAndLeaveNothingHalfDone) {
   const int error = GetParam();
   Desk desk;
-  Sample sample(3);
+  Sample sample(7);
   int fired = 0;
   for (const Command& command : commands(desk)) {
     for (int n = sample.first();; n += sample.step()) {

@@ -1,5 +1,6 @@
 """What the jail is on running sandboxes, as /proc tells it: a machine that breaks out of its guest finds nothing."""
 import contextlib
+import errno
 import json
 import os
 import pathlib
@@ -10,6 +11,7 @@ import subprocess
 import tempfile
 
 from harness import MVM, equal, eventually, expect, guest, has, mvm, ok, sandbox, sandbox_json, shared
+from inject import injector
 
 NAMESPACES = ("user", "mnt", "pid", "ipc", "uts")
 
@@ -97,6 +99,44 @@ def test_descriptors_are_those_that_are_needed():
         equal(unexpected, set(), f"descriptors of the {role}")
         kinds = {t.split(":")[0] for t in held.values() if not t.startswith("/")}
         expect(kinds <= {"socket", "pipe", "anon_inode"}, f"{role}: {kinds}")
+
+
+# The flags that the sandbox process's list of system calls lets pass: those of a new file.
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
+OPENAT, MKDIRAT, GETPPID = 257, 258, 110
+
+
+def test_landlock_lets_a_running_sandbox_make_files_where_its_records_are_and_nowhere_else():
+    """Landlock shows nowhere in /proc: the process's own calls are made to tell."""
+    lsm = pathlib.Path("/sys/kernel/security/lsm")
+    if not lsm.exists():
+        subprocess.run(["mount", "-t", "securityfs", "none", "/sys/kernel/security"], check=True)
+    has(lsm.read_text(), "landlock")
+    with sandbox("inside"):
+        found = sandbox_json("inside")
+        pid = found["pids"]["sandbox"]
+        folders = [number for number in descriptors(pid) if os.path.isdir(f"/proc/{pid}/fd/{number}")]
+        places = {os.stat(f"/proc/{pid}/fd/{number}").st_ino: number for number in folders}
+        data = pathlib.Path(os.environ["MVM_DATA_DIR"])
+        records, log = data / "sandboxes" / found["id"], data / "audit" / found["id"]
+        sockets = pathlib.Path(os.environ["MVM_RUNTIME_DIR"]) / "s" / "inside"
+        with injector(pid) as process:
+            for folder, fine in ((records, True), (log, True), (sockets, False)):
+                got = process.call(OPENAT, places[folder.stat().st_ino], b"made", NEW_FILE, 0o600)
+                expect(got >= 0 if fine else got == -errno.EACCES, f"a new file in {folder}: {got}")
+                equal((folder / "made").exists(), fine, f"{folder}/made")
+        guest("inside", "true")
+
+
+def test_a_forbidden_call_of_a_running_process_is_its_last():
+    for role, call in (("sandbox", (MKDIRAT, -100, b"made", 0o700)), ("monitor", (GETPPID,)),
+                       ("monitor", (OPENAT, -100, b"/", os.O_RDONLY, 0))):
+        with sandbox("killed"):
+            pid = sandbox_json("killed")["pids"][role]
+            with injector(pid) as process:
+                equal(process.call(*call), "SIGSYS", f"{role}: {call}")
+            eventually(lambda: sandbox_json("killed")["state"] == "crashed", "the end is noticed")
+            has(sandbox_json("killed")["end"]["detail"], "SIGSYS")
 
 
 def limits_of(pid):
