@@ -11,6 +11,7 @@
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
+#include "mvm/sys/uninterrupted.h"
 
 namespace mvm::guest {
 
@@ -49,7 +50,8 @@ std::string Get::shown(const std::string& path) const {
 }
 
 static sys::Fd try_open(int parent, const std::string& name, int flags) {
-  return sys::Fd(::openat(parent, name.c_str(), flags | O_RDONLY | O_NOCTTY | O_CLOEXEC));
+  return sys::Fd(sys::uninterrupted(
+      [&] { return ::openat(parent, name.c_str(), flags | O_RDONLY | O_NOCTTY | O_CLOEXEC); }));
 }
 
 // Opens a file or directory for reading and learns what it really is: between looking and opening,

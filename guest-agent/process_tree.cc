@@ -19,6 +19,7 @@
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
+#include "mvm/sys/uninterrupted.h"
 
 namespace mvm::guest {
 
@@ -30,12 +31,14 @@ static constexpr int kMaxKillRounds = 200;
 
 static std::string read_at(int directory, const std::string& name, size_t limit) {
   std::string text;
-  const int raw = ::openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC);
+  const int raw =
+      sys::uninterrupted([&] { return ::openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC); });
   if (raw < 0) return text;  // the process has gone meanwhile
   const sys::Fd fd(raw);
   std::array<char, 4096> piece;
   while (text.size() < limit) {
-    const ssize_t got = ::read(fd.get(), piece.data(), piece.size());
+    const ssize_t got =
+        sys::uninterrupted([&] { return ::read(fd.get(), piece.data(), piece.size()); });
     if (got <= 0) break;
     text.append(piece.data(), static_cast<size_t>(got));
   }
@@ -60,7 +63,8 @@ static bool is_populated(int directory) {
 }
 
 static bool write_kill(int directory) {
-  const int raw = ::openat(directory, "cgroup.kill", O_WRONLY | O_CLOEXEC);
+  const int raw =
+      sys::uninterrupted([&] { return ::openat(directory, "cgroup.kill", O_WRONLY | O_CLOEXEC); });
   if (raw < 0) return false;  // Linux before 5.14
   const sys::Fd fd(raw);
   return ::write(fd.get(), "1", 1) == 1;

@@ -22,13 +22,6 @@
 
 namespace mvm::faults {
 
-// Under a sanitizer fewer of everything: what it looks for shows at once or never.
-#if defined(__SANITIZE_ADDRESS__)
-static constexpr bool kSlow = true;
-#else
-static constexpr bool kSlow = false;
-#endif
-
 // Of a log that could not be synced nobody knows what is on the disk: the daemon does nothing more
 // that would have to be recorded, and its next start goes on in a new file.
 static bool lost_its_log(const std::string& told) {

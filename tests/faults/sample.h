@@ -13,6 +13,13 @@
 
 namespace mvm::faults {
 
+// Under a sanitizer fewer of everything: what it looks for shows at once or never.
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kSlow = true;
+#else
+inline constexpr bool kSlow = false;
+#endif
+
 class Sample {
  public:
   static constexpr unsigned kSeed = 1;

@@ -99,6 +99,11 @@ int __wrap_openat(int at, const char* path, int flags, ...) {
     return -1;
   return __real_openat(at, path, flags, mode);
 }
+// What the C library makes of the former when it checks arguments (_FORTIFY_SOURCE).
+MVM_SEAM(int, __openat_2, (int at, const char* path, int flags), (at, path, flags), -1, EMFILE,
+         ENOMEM, EINTR)
+MVM_SEAM(ssize_t, __recv_chk, (int fd, void* data, size_t size, size_t room, int flags),
+         (fd, data, size, room, flags), -1, EINTR, ENOMEM)
 int __real_fcntl(int fd, int command, void* argument);
 int __wrap_fcntl(int fd, int command, ...) {
   std::va_list rest;
