@@ -197,9 +197,11 @@ void Connection::flush() {
 
 void Connection::wake_streams() {
   // Streams are only ever erased by sweep(), which runs in a turn of its own.
-  for (const auto& [id, slot] : streams_)
+  for (const auto& [id, owner] : streams_) {
+    StreamSlot* const slot = owner.get();
     if (slot->stream && slot->channel.is_open())
-      slot->channel.guard([&] { slot->stream->on_writable(); });
+      slot->channel.guard([slot] { slot->stream->on_writable(); });
+  }
 }
 
 // Ended verbs are destroyed in a turn of their own, never while one of their functions runs.
