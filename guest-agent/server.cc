@@ -199,11 +199,11 @@ static void set_clock(uint64_t unix_nanoseconds) {
 
 // From the sandbox process, before it passes on anybody's request; whoever comes later is refused.
 // Nobody reads the answer, so what goes wrong is told on the console too.
-void Server::trust(const std::string& authority) {
+void Server::trust(const proto::TrustRequest& request) {
   if (std::exchange(trusts_, true))
     throw Error(Kind::Conflict, "the sandbox's authority is known already");
   try {
-    commands_.common = trust_authority(authority);
+    commands_.common = trust_authority(request.authority, "", request.files);
   } catch (const Error& error) {
     say("trusting the sandbox's authority: " + error.message());
     throw;
@@ -231,7 +231,7 @@ std::unique_ptr<Stream> Server::open(Channel& channel, std::string_view verb, By
     metrics.commands = commands_.running.size();
     channel.end(proto::encode_ok(metrics.encode()));
   } else if (verb == proto::kTrustVerb) {
-    trust(decoded<proto::TrustRequest>(payload).authority);
+    trust(decoded<proto::TrustRequest>(payload));
     channel.end(proto::encode_ok());
   } else if (verb == proto::kSyncTimeVerb) {
     set_clock(decoded<proto::SyncTimeRequest>(payload).unix_nanoseconds);

@@ -70,7 +70,7 @@ class Server {
   void sweep_orphans();
   void report_idle();
   void info(Channel& channel);
-  void trust(const std::string& authority);
+  void trust(const proto::TrustRequest& request);
 
   loop::Loop* loop_;
   Options options_;

@@ -5,9 +5,12 @@
 #include <cstdlib>
 #include <vector>
 
+#include <sys/stat.h>
+
 #include <climits>
 
 #include "mvm/base/error.h"
+#include "mvm/proto/control.h"
 #include "mvm/sys/file.h"
 
 #include "java_store.h"
@@ -30,16 +33,6 @@ constexpr unsigned kMode = 0644;
 
 constexpr std::string_view kBegin = "# This sandbox's own authority, made anew at each start\n";
 constexpr std::string_view kEnd = "# End of the sandbox's own authority\n";
-
-// These take a bundle in place of what is built in: OpenSSL and Go, curl, Python's requests and
-// pip, Git, Cargo, the AWS programs, gRPC.
-constexpr std::array<const char*, 8> kBundleVariables{
-    "SSL_CERT_FILE",      "CURL_CA_BUNDLE",
-    "REQUESTS_CA_BUNDLE", "PIP_CERT",
-    "GIT_SSL_CAINFO",     "CARGO_HTTP_CAINFO",
-    "AWS_CA_BUNDLE",      "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"};
-// These add to it: Node, Deno.
-constexpr std::array<const char*, 2> kAddingVariables{"NODE_EXTRA_CA_CERTS", "DENO_CERT"};
 
 std::string with_authority(std::string bundle, std::string_view authority) {
   const size_t begin = bundle.find(kBegin);
@@ -71,23 +64,40 @@ void trust_in_java(std::string_view authority, const std::string& root) {
   }
 }
 
+// What an image's own environment names may be anything, and anywhere.
+bool is_bundle(const std::string& file) {
+  struct stat found{};
+  return ::stat(file.c_str(), &found) == 0 && S_ISREG(found.st_mode) &&
+         static_cast<size_t>(found.st_size) <= kMaxBundle &&
+         sys::read_text_file(file, kMaxBundle).find("-----BEGIN CERTIFICATE-----") !=
+             std::string::npos;
 }
 
-Environment trust_authority(std::string_view authority, const std::string& root) {
+}
+
+Environment trust_authority(std::string_view authority, const std::string& root,
+                            const std::vector<std::string>& files) {
   const std::string alone = root + std::string(kAlone);
   sys::make_directories(alone.substr(0, alone.rfind('/')), 0755);
   sys::write_file_atomic(alone, as_bytes(authority), kMode);
   std::string first;
   std::vector<std::string> written;
+  const auto add = [&](const std::string& file) {
+    if (std::ranges::find(written, file) != written.end()) return;
+    const std::string bundle = sys::read_text_file(file, kMaxBundle);
+    sys::write_file_atomic(file, as_bytes(with_authority(bundle, authority)), kMode);
+    written.push_back(file);
+  };
   for (const std::string_view name : kBundles) {
     const std::string path = root + std::string(name);
     const std::string file = real_path(path);
     if (file.empty()) continue;
     if (first.empty()) first = path;
-    if (std::ranges::find(written, file) != written.end()) continue;
-    const std::string bundle = sys::read_text_file(file, kMaxBundle);
-    sys::write_file_atomic(file, as_bytes(with_authority(bundle, authority)), kMode);
-    written.push_back(file);
+    add(file);
+  }
+  for (const std::string& name : files) {
+    const std::string file = name.starts_with('/') ? real_path(root + name) : "";
+    if (!file.empty() && is_bundle(file)) add(file);
   }
   if (first.empty()) {
     first = root + std::string(kBundles.front());
@@ -95,8 +105,8 @@ Environment trust_authority(std::string_view authority, const std::string& root)
   }
   trust_in_java(authority, root);
   Environment env;
-  for (const char* name : kBundleVariables) env.emplace_back(name, first);
-  for (const char* name : kAddingVariables) env.emplace_back(name, alone);
+  for (const auto name : proto::kBundleVariables) env.emplace_back(name, first);
+  for (const auto name : proto::kAddingVariables) env.emplace_back(name, alone);
   return env;
 }
 

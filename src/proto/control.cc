@@ -1,6 +1,7 @@
 #include "mvm/proto/control.h"
 
 #include "mvm/proto/cbor.h"
+#include "mvm/proto/exec.h"
 
 #include "messages.h"
 
@@ -199,6 +200,7 @@ Bytes TrustRequest::encode() const {
     MapWriter map(out);
     map.string("verb", kTrustVerb);
     map.string("authority", authority);
+    if (!files.empty()) write_texts(map.field("files"), files);
   }
   return out;
 }
@@ -209,6 +211,8 @@ std::optional<TrustRequest> TrustRequest::decode(ByteView payload) noexcept {
   for (Fields field(in); field.next();) {
     if (field.is("authority")) {
       request.authority = in.string(kMaxAuthority);
+    } else if (field.is("files")) {
+      request.files = read_texts(in, kMaxTrustedFiles, kMaxPath);
     } else {
       field.skip();
     }

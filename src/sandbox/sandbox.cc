@@ -71,6 +71,18 @@ static std::string_view state_name(State state) {
   return "";
 }
 
+// An image's own variables go before those of the agent, so that it has to add to what they name.
+static std::vector<std::string> named_bundles(
+    const std::vector<std::pair<std::string, std::string>>& env) {
+  std::vector<std::string> files;
+  for (const auto& [name, value] : env)
+    if ((std::ranges::find(proto::kBundleVariables, name) != proto::kBundleVariables.end() ||
+         std::ranges::find(proto::kAddingVariables, name) != proto::kAddingVariables.end()) &&
+        value.size() <= proto::kMaxPath && files.size() < proto::kMaxTrustedFiles)
+      files.push_back(value);
+  return files;
+}
+
 // Short and quiet: every character printed at boot costs exits. noreplace-smp: a kernel with one
 // CPU would rewrite its thousands of lock prefixes at every boot, which takes longer than they ever
 // cost. The rest is settings of the agent.
@@ -466,7 +478,7 @@ void Sandbox::Impl::on_agent_ready() {
   if (state_ == State::Starting) state_ = State::Running;
   // First of all: what is run next trusts it already.
   if (const std::string authority = network_.authority(); !authority.empty())
-    mux_.tell_agent(proto::TrustRequest{authority}.encode());
+    mux_.tell_agent(proto::TrustRequest{authority, named_bundles(config_.env)}.encode());
   watchdog_.start();
   health_.start();
   ports_.start();

@@ -2,12 +2,14 @@
 // Messages besides exec and copy: the greeting, the envelope of End, and the small verbs that the
 // agent or the sandbox process answers.
 
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "mvm/base/bytes.h"
 #include "mvm/base/error.h"
@@ -93,12 +95,26 @@ struct ShutdownRequest {
   static std::optional<ShutdownRequest> decode(ByteView payload) noexcept;
 };
 
+// These name a bundle in place of what is built in: OpenSSL and Go (as Nix builds them, too), curl,
+// Python's requests and pip, Git, Cargo, the AWS programs, gRPC.
+inline constexpr std::array<std::string_view, 9> kBundleVariables{
+    "SSL_CERT_FILE",      "NIX_SSL_CERT_FILE", "CURL_CA_BUNDLE",
+    "REQUESTS_CA_BUNDLE", "PIP_CERT",          "GIT_SSL_CAINFO",
+    "CARGO_HTTP_CAINFO",  "AWS_CA_BUNDLE",     "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"};
+// These add to it: Node, Deno.
+inline constexpr std::array<std::string_view, 2> kAddingVariables{"NODE_EXTRA_CA_CERTS",
+                                                                  "DENO_CERT"};
+
 // The certificate authority (PEM) that the sandbox's programs are to trust: it signs for the hosts
 // whose connections are inspected. Once, before anything else. End ok, no result.
 inline constexpr std::string_view kTrustVerb = "trust";
 inline constexpr size_t kMaxAuthority = 16 * 1024;
+inline constexpr size_t kMaxTrustedFiles = 16;
 struct TrustRequest {
   std::string authority;
+  // What the sandbox's own environment (its image's, mostly) names by these variables: bundles
+  // among it get the authority too.
+  std::vector<std::string> files;
   bool operator==(const TrustRequest&) const = default;
 
   Bytes encode() const;

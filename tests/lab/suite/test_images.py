@@ -28,16 +28,19 @@ def test_an_image_of_a_directory_boots():
 
 def test_what_an_image_says_is_run_in_it():
     with tempfile.TemporaryDirectory() as folder:
-        oci.layout(folder, {"app": (None, 0o755, 1000), "nix/store": (None, 0o1775, 0)}, {
-            "User": "1000:1000", "WorkingDir": "/app", "Env": ["X=1", "PATH=/bin"], "Entrypoint": ["sh", "-c"],
+        oci.layout(folder, {"app": (None, 0o755, 1000), "nix/store": (None, 0o1775, 0),
+                            "app/ca.pem": (b"-----BEGIN CERTIFICATE-----\n", 0o644, 0)}, {
+            "User": "1000:1000", "WorkingDir": "/app", "Env": ["X=1", "PATH=/bin", "SSL_CERT_FILE=/app/ca.pem"], "Entrypoint": ["sh", "-c"],
             "Cmd": ["busybox id -u; pwd; echo X=$X; busybox stat -c %a /nix/store"]})
         ok("image", "import", folder, "says")
     try:
         equal(ok("run", "says", "--memory", "256M").out.split(), ["1000", "/app", "X=1", "1775"])
-        # Flags win. An image that has no certificates, nor a place for them, trusts the sandbox's own authority all the same.
+        # Flags win. An image that has no certificates where others have them trusts the sandbox's own authority all the same, also
+        # where it says itself which certificates count.
         equal(ok("run", "--user", "0", "--workdir", "/", "--env", "X=2", "--allow-endpoint", "GET https://page.example/**", "says", "--",
-                 "/bin/sh", "-c", "busybox id -u; pwd; echo X=$X; busybox grep -l BEGIN $SSL_CERT_FILE $NODE_EXTRA_CA_CERTS").out.split(),
-              ["0", "/", "X=2", "/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/certs/mvm-sandbox.pem"])
+                 "/bin/sh", "-c", "busybox id -u; pwd; echo X=$X; busybox grep -l 'own authority' $SSL_CERT_FILE $GIT_SSL_CAINFO; "
+                 "busybox grep -l BEGIN $NODE_EXTRA_CA_CERTS").out.split(),
+              ["0", "/", "X=2", "/app/ca.pem", "/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/certs/mvm-sandbox.pem"])
     finally:
         ok("image", "rm", "says")
 

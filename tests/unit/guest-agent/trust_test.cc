@@ -2,6 +2,8 @@
 
 #include <filesystem>
 
+#include <sys/stat.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -77,6 +79,31 @@ TEST_F(TrustTest, AnImageWithoutABundleGetsOne) {
   const Environment env = trust("OURS\n");
   EXPECT_NE(text(kDebian).find("OURS"), std::string::npos);
   EXPECT_THAT(env, Contains(Pair("SSL_CERT_FILE", at(kDebian))));
+}
+
+// An image's own variables go before ours, so what they name has to have it too.
+TEST_F(TrustTest, BundlesThatTheImageNamesAreJoinedToo) {
+  constexpr const char* kTheirs =
+      "-----BEGIN CERTIFICATE-----\ntheirs\n-----END CERTIFICATE-----\n";
+  have(kDebian, "system\n");
+  have("/nix/store/cacert/ca-bundle.crt", kTheirs);
+  have("/opt/corp.pem", kTheirs);
+  have("/etc/shadow", "root:x:\n");
+  sys::make_directories(at("/nix/profile"), 0755);
+  std::filesystem::create_symlink("../store/cacert/ca-bundle.crt", at("/nix/profile/ca.crt"));
+  std::filesystem::create_symlink(at(kDebian), at("/opt/system.pem"));
+  ASSERT_EQ(::mkfifo(at("/opt/fifo").c_str(), 0600), 0);
+  trust_authority(
+      "OURS\n", root_.path(),
+      {"/nix/profile/ca.crt", "/nix/store/cacert/ca-bundle.crt", "/opt/corp.pem", "/opt/system.pem",
+       "/etc/shadow", "/opt/fifo", "/opt", "/missing", "relative", ""});
+  for (const char* path : {"/nix/store/cacert/ca-bundle.crt", "/opt/corp.pem", kDebian}) {
+    EXPECT_NE(text(path).find("OURS"), std::string::npos) << path;
+    EXPECT_EQ(text(path).find("OURS"), text(path).rfind("OURS")) << path;
+  }
+  EXPECT_TRUE(text("/opt/corp.pem").starts_with(kTheirs));
+  EXPECT_TRUE(std::filesystem::is_symlink(at("/nix/profile/ca.crt")));
+  EXPECT_EQ(text("/etc/shadow"), "root:x:\n");
 }
 
 TEST_F(TrustTest, ABundleThatIsNoneIsLeftAlone) {

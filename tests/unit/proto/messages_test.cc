@@ -50,7 +50,8 @@ TEST(Messages, RoundTrip) {
   expect_round_trip(Hello{1, "agent", "0.1.0"});
   expect_round_trip(AgentInfo{"0.1.0", "6.1.0", 12, 1ULL << 40, 5, 2});
   expect_round_trip(ShutdownRequest{milliseconds(250), 3});
-  expect_round_trip(TrustRequest{"-----BEGIN CERTIFICATE-----\n"});
+  expect_round_trip(TrustRequest{"-----BEGIN CERTIFICATE-----\n", {}});
+  expect_round_trip(TrustRequest{"-----BEGIN CERTIFICATE-----\n", {"/etc/a.pem", "/b"}});
   expect_round_trip(SyncTimeRequest{1764432000000000000});
   expect_round_trip(StopRequest{true, milliseconds(10)});
   expect_round_trip(SandboxEnd{EndReason::Panic, "the guest's kernel panicked"});
