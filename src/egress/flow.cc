@@ -306,14 +306,15 @@ void Flow::carry_http(const HttpOrigin& origin) {
       HttpParts{parts_.loop, parts_.judge, parts_.resolver, parts_.reporter, parts_.meter,
                 parts_.interception, parts_.filters, parts_.commit, parts_.questions, parts_.pins,
                 parts_.names, parts_.timeouts},
-      id_, std::move(guest_), origin, [this](const HttpEnd& how) { inspected(how); });
+      id_, std::move(guest_), origin, [this](HttpEnd how) { inspected(std::move(how)); });
   http_->start();
 }
 
-void Flow::inspected(const HttpEnd& how) {
+void Flow::inspected(HttpEnd how) {
   if (http_->admitted()) ++parts_.counters.flows;
   // A connection whose every request was refused has been told of by them.
   told_ = http_->admitted() || !how.detail.empty();
+  if (how.tunnel) return leave_http(std::move(*how.tunnel));
   if (!told_) return finish();
   end(how.reason, how.detail);
 }
@@ -351,26 +352,28 @@ void Flow::end(Reason reason, std::string detail) {
     static_cast<void>(parts_.reporter.tell(opened));  // it is over
     told_ = true;
   }
-  if (told_) {
-    Event event;
-    event.time = std::chrono::system_clock::now();
-    event.kind = EventKind::End;
-    event.flow = id_;
-    if (host_) event.host = host_->text();
-    event.address = to_.address;
-    event.port = to_.port;
-    event.outcome = Outcome::Allow;
-    event.reason = reason;
-    event.detail = std::move(detail);
-    if (relay_) event.sent = relay_->sent();
-    if (relay_) event.received = relay_->received();
-    if (http_) event.sent = http_->sent();
-    if (http_) event.received = http_->received();
-    static_cast<void>(parts_.reporter.tell(event));
-  }
+  if (told_) tell_end(reason, std::move(detail));
   if (guest_) reset_connection(std::move(guest_));
   if (upstream_) reset_connection(std::move(upstream_));
   finish();
+}
+
+void Flow::tell_end(Reason reason, std::string detail) {
+  Event event;
+  event.time = std::chrono::system_clock::now();
+  event.kind = EventKind::End;
+  event.flow = id_;
+  if (host_) event.host = host_->text();
+  event.address = to_.address;
+  event.port = to_.port;
+  event.outcome = Outcome::Allow;
+  event.reason = reason;
+  event.detail = std::move(detail);
+  if (relay_) event.sent = relay_->sent();
+  if (relay_) event.received = relay_->received();
+  if (http_) event.sent = http_->sent();
+  if (http_) event.received = http_->received();
+  static_cast<void>(parts_.reporter.tell(event));
 }
 
 void Flow::finish() {

@@ -86,6 +86,7 @@ class Flow {
 
   void open_door();
   void enter(ProxyDoor::Result result);
+  void find_server(const http::Authority& to);
   void found(Destination::Result where);
   void reach(const Endpoint& to, const std::optional<dns::Name>& host);
   void open_tunnel();
@@ -109,7 +110,9 @@ class Flow {
   void relay();
   void inspect(bool tls);
   void carry_http(const HttpOrigin& origin);
-  void inspected(const HttpEnd& how);
+  void inspected(HttpEnd how);
+  void leave_http(TunnelRequest tunnel);
+  void tell_end(policy::Reason reason, std::string detail);
   void end(policy::Reason reason = policy::Reason::Allowed, std::string detail = {});
   void finish();
 
@@ -138,6 +141,7 @@ class Flow {
   sys::Fd upstream_;
   std::unique_ptr<Relay> relay_;
   std::unique_ptr<HttpConnection> http_;
+  std::unique_ptr<HttpConnection> left_http_;  // for a tunnel; it is on the call stack
   std::unique_ptr<LastWords> last_words_;
 };
 

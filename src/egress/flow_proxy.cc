@@ -42,16 +42,27 @@ void Flow::enter(ProxyDoor::Result result) {
     case ProxyDoor::What::TimedOut:
       return refuse_as(EventKind::Connect, Reason::TimedOut);
     case ProxyDoor::What::Tunnel:
-      break;
+      return find_server(result.to);
   }
+}
+
+// The requests before it have come to their end; the tunnel is told of by itself.
+void Flow::leave_http(TunnelRequest tunnel) {
+  if (told_) tell_end(Reason::Allowed, {});
+  told_ = false;
+  guest_ = std::move(tunnel.guest);
+  left_http_ = std::move(http_);
+  find_server(tunnel.to);
+}
+
+void Flow::find_server(const http::Authority& to) {
   unanswered_ = true;
-  if (const auto address = IpAddress::parse(result.to.host))
-    return reach({*address, *result.to.port}, {});
+  if (const auto address = IpAddress::parse(to.host)) return reach({*address, *to.port}, {});
   stage_ = Stage::Finding;
   watch_ = parts_.loop.watch(guest_.get(), 0, [this](uint32_t) { end(); });
   destination_ = std::make_unique<Destination>(
-      Destination::Parts{parts_.loop, parts_.judge, parts_.pins, parts_.resolver, parts_.names},
-      result.to, *result.to.port, [this](Destination::Result where) { found(std::move(where)); });
+      Destination::Parts{parts_.loop, parts_.judge, parts_.pins, parts_.resolver, parts_.names}, to,
+      *to.port, [this](Destination::Result where) { found(std::move(where)); });
 }
 
 void Flow::found(Destination::Result where) {

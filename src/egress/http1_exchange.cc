@@ -67,6 +67,7 @@ bool Http1Flow::take_requests() {
       close_guest();
       break;
     }
+    if (event.kind == http::EventKind::Head && hand_over_tunnel(rest)) return true;
     if (event.kind == http::EventKind::Head)
       take_request();
     else if (stage_ == Stage::Collecting ? !collect(event) : !take_body(event))

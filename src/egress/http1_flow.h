@@ -78,6 +78,7 @@ class Http1Flow final : public HttpFlow {
   bool read_upstream();
   bool take_requests();
   void take_request();
+  bool hand_over_tunnel(ByteView rest);
   bool find_server();
   void found(Destination::Result where);
   void judge_it();

@@ -6,6 +6,24 @@ namespace mvm::egress {
 
 using policy::Reason;
 
+// Where bytes have come behind its head they are not on the socket any more, and it is refused:
+// clients wait for the answer.
+bool Http1Flow::hand_over_tunnel(ByteView rest) {
+  if (!origin_.door || requests_.head().method != "CONNECT" || !rest.empty() || guest_ended_ ||
+      guest_.unsent() > 0)
+    return false;
+  stage_ = Stage::Ended;
+  guest_watch_.reset();
+  later_.reset();
+  upstream_.reset();
+  const auto done = std::move(done_);
+  auto tunnel = std::make_shared<TunnelRequest>();
+  tunnel->guest = guest_.take_socket();
+  tunnel->to = *requests_.target().authority;
+  done({Reason::Allowed, {}, std::move(tunnel)});
+  return true;
+}
+
 // False: it is refused, or being looked for.
 bool Http1Flow::find_server() {
   JudgedRequest judged = judge_proxy_request(parts_.judge, *origin_.door, request_);
@@ -16,8 +34,8 @@ bool Http1Flow::find_server() {
     http::Refusal refusal = refusal_of(judged);
     if (judged.verdict.decision.reason == Reason::ProtocolUnsupported)
       refusal.message =
-          "this is an HTTP proxy: it takes \"GET http://host/path\", and CONNECT as the first "
-          "request of a connection";
+          "this is an HTTP proxy: it takes \"GET http://host/path\", and CONNECT with nothing "
+          "behind it before it is answered";
     refuse(refusal);
     return false;
   }

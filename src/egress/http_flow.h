@@ -40,9 +40,16 @@ struct HttpParts {
   const Timeouts& timeouts;
 };
 
+// A CONNECT that came behind other requests to the explicit proxy, and has not been answered.
+struct TunnelRequest {
+  sys::Fd guest;  // nothing of the tunnel has been read from it
+  http::Authority to;
+};
+
 struct HttpEnd {
   policy::Reason reason = policy::Reason::Allowed;
   std::string detail;
+  std::shared_ptr<TunnelRequest> tunnel = nullptr;  // then it is not the connection's end
 };
 
 // A channel whose handshake is over, and what has come through it already.

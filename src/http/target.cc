@@ -100,11 +100,12 @@ static bool read_form(const RequestHead& head, RequestTarget& target) {
   return read_absolute(head, target);
 }
 
-// A port that is not written is the scheme's; CONNECT has none, so there Host may leave it out.
+// A port that is not written is the scheme's. Of CONNECT the target alone counts: nothing of its
+// head goes on to anybody, and clients that people use (Node's, undici's ProxyAgent) put the
+// proxy's own name into Host.
 static bool agrees(const RequestTarget& target, const Authority& host) {
+  if (target.form == TargetForm::Authority) return true;
   if (host.host != target.authority->host) return false;
-  if (target.form == TargetForm::Authority)
-    return !host.port || host.port == target.authority->port;
   const uint16_t usual = target.scheme == "https" ? 443 : 80;
   return host.port.value_or(usual) == target.authority->port.value_or(usual);
 }

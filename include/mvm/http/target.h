@@ -44,7 +44,8 @@ struct RequestTarget {
 enum class TargetFault { None, BadTarget, BadHost, HostMismatch };
 // Takes the target apart and holds it against the Host fields: exactly one in HTTP/1.1, and the
 // same host and port as in a target that has its own (RFC 9112 §3.2.2 would let the target win;
-// two readers could differ, so that is refused).
+// two readers could differ, so that is refused). Of CONNECT, which nobody reads behind a proxy, the
+// target counts, and Host need only be one.
 TargetFault read_target(const RequestHead& head, RequestTarget& target);
 
 }

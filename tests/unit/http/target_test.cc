@@ -84,8 +84,10 @@ TEST(RequestTarget, HostMustAgreeWithTheTarget) {
   EXPECT_EQ(fault("GET", "https://a/", "a:80"), TargetFault::HostMismatch);
   EXPECT_EQ(fault("GET", "http://a/", "b"), TargetFault::HostMismatch);
   EXPECT_EQ(fault("CONNECT", "a:443", "a"), TargetFault::None);
-  EXPECT_EQ(fault("CONNECT", "a:443", "a:80"), TargetFault::HostMismatch);
-  EXPECT_EQ(fault("CONNECT", "a:443", "b:443"), TargetFault::HostMismatch);
+  // Of CONNECT the target counts, whatever a Host says that is one.
+  EXPECT_EQ(fault("CONNECT", "a:443", "a:80"), TargetFault::None);
+  EXPECT_EQ(fault("CONNECT", "a:443", "b:443"), TargetFault::None);
+  EXPECT_EQ(fault("CONNECT", "a:443", "u@a:443"), TargetFault::BadHost);
 }
 
 TEST(RequestTarget, HostMayBeMissingInHttp10Only) {
