@@ -13,12 +13,12 @@ using ::testing::IsEmpty;
 constexpr const char* kFiles = "93.184.216.34";
 constexpr const char* kProxy = "http://100.127.255.1:3128";
 
-// Files of a folder, by HTTP and HTTPS.
+// Files of a folder, by HTTP and HTTPS. Says who asks for them.
 constexpr const char* kServer = R"(
 import functools, http.server, ssl, sys, threading
 class H(http.server.SimpleHTTPRequestHandler):
   protocol_version = 'HTTP/1.1'
-  def log_message(self, *a): pass
+  def log_message(self, *a): print(self.headers.get('Authorization'), flush=True)
 H = functools.partial(H, directory=sys.argv[3])
 plain = http.server.ThreadingHTTPServer((sys.argv[1], 80), H)
 threading.Thread(target=plain.serve_forever, daemon=True).start()
@@ -38,13 +38,14 @@ class ProxyClients : public ClientWorld {
     prepare("mkdir www; echo hello >www/a");
   }
   // Serves, and admits what is below `path`, for both schemes.
-  void begin(const std::string& path) {
-    serve({"python3", "-u", "-c", kServer, kFiles, directory() + "/files.example.pem",
-           directory() + "/www"},
-          {ip(kFiles), 443});
+  Program& begin(const std::string& path) {
+    Program& server = serve({"python3", "-u", "-c", kServer, kFiles,
+                             directory() + "/files.example.pem", directory() + "/www"},
+                            {ip(kFiles), 443});
     allow_endpoint("* https://files.example" + path);
     allow_endpoint("* http://files.example" + path);
     start();
+    return server;
   }
   void expect_that_nothing_went_around() {
     EXPECT_THAT(events_of(EventKind::Dns), IsEmpty());
@@ -127,6 +128,24 @@ const tunnel = (name, path) => new Promise((good, bad) => http.request({...to, m
     EXPECT_THAT(done.out, HasSubstr("undici 200\nundici 403\nundici 200\nundici 403\nundici "));
   }
   expect_that_nothing_went_around();
+}
+
+// What looks into exchanges looks into these.
+TEST_F(ProxyClients, SendAPlaceholderAndTheServerGetsTheSecret) {
+  proto::SecretRule rule;
+  rule.name = "TOKEN";
+  rule.hosts = {"files.example:443", "files.example:80"};
+  rule.plaintext = true;
+  const std::string value = "tok_0123456789abcdefghijABCDEFGHIJ012345";
+  const std::string placeholder = use_secrets({rule}, value).at(0);
+  const Program& server = begin("/a");
+  for (const char* scheme : {"http", "https"})
+    EXPECT_EQ(run({"curl", "-sS", "-x", kProxy, "-H", "Authorization: Bearer " + placeholder,
+                   std::string(scheme) + "://files.example/a"})
+                  .out,
+              "hello\n");
+  ASSERT_TRUE(eventually([&] { return server.exit().out.size() > 2 * value.size(); }));
+  EXPECT_EQ(server.exit().out, "Bearer " + value + "\nBearer " + value + "\n");
 }
 
 TEST_F(ProxyClients, Git) {
