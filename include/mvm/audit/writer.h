@@ -103,7 +103,6 @@ class Writer {
   using Lock = std::unique_lock<std::mutex>;
   using Result = std::optional<Failure>;  // nothing: it worked
 
-  // With mutex_ held.
   struct Deferred {
     Event event;
     Of of;
@@ -113,6 +112,7 @@ class Writer {
     std::vector<size_t> ends;      // of each, with its line feed
     std::vector<Position> behind;  // each
   };
+  // With mutex_ held.
   Result record(const Event& event, Time time);
   Result record_deferred(const Event* then, Time time);
   // `done`: how many of them are recorded.

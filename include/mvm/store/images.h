@@ -51,7 +51,7 @@ struct ImageConfig {
   std::string stop_signal;
   std::map<std::string, std::string> labels;
   std::optional<proto::HealthCheck> health = std::nullopt;
-  std::string kernel = {};  // name of an installed one; empty: the host's default
+  std::string kernel;  // name of an installed one; empty: the host's default
   bool operator==(const ImageConfig&) const = default;
 };
 
