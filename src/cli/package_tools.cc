@@ -41,13 +41,13 @@ struct Tool {
 };
 
 const std::array<Tool, 4>& tools() {
-  static const std::array<Tool, 4> kTools{{
+  static const std::array<Tool, 4> all{{
       {Manager::Npm, {"npm", "config", "get", "registry"}, npm_urls},
       {Manager::Pip, {"pip", "config", "list"}, pip_config_urls},
       {Manager::Cargo, {"cargo", "-Zunstable-options", "config", "get"}, cargo_tool_urls},
       {Manager::Go, {"go", "env", "GOPROXY", "GOSUMDB"}, go_env_tool_urls},
   }};
-  return kTools;
+  return all;
 }
 
 // What a tool needs to find itself and its user's settings, and nothing that is a secret.
