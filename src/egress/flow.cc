@@ -306,11 +306,11 @@ void Flow::carry_http(const HttpOrigin& origin) {
       HttpParts{parts_.loop, parts_.judge, parts_.resolver, parts_.reporter, parts_.meter,
                 parts_.interception, parts_.filters, parts_.commit, parts_.questions, parts_.pins,
                 parts_.names, parts_.timeouts},
-      id_, std::move(guest_), origin, [this](HttpEnd how) { inspected(std::move(how)); });
+      id_, std::move(guest_), origin, [this](const HttpEnd& how) { inspected(how); });
   http_->start();
 }
 
-void Flow::inspected(HttpEnd how) {
+void Flow::inspected(const HttpEnd& how) {
   if (http_->admitted()) ++parts_.counters.flows;
   // A connection whose every request was refused has been told of by them.
   told_ = http_->admitted() || !how.detail.empty();

@@ -110,7 +110,7 @@ class Flow {
   void relay();
   void inspect(bool tls);
   void carry_http(const HttpOrigin& origin);
-  void inspected(HttpEnd how);
+  void inspected(const HttpEnd& how);
   void leave_http(TunnelRequest tunnel);
   void tell_end(policy::Reason reason, std::string detail);
   void end(policy::Reason reason = policy::Reason::Allowed, std::string detail = {});
