@@ -7,6 +7,7 @@ Ratios are of medians over interleaved rounds, ours and the peer's in turn, so t
 import json
 import os
 import pathlib
+import re
 import shutil
 import statistics
 import subprocess
@@ -238,37 +239,44 @@ PUBLIC = "93.184.216.34"  # stands for a host of the Internet: an address of the
 NET_PORT = "5201"
 
 
-def guest_network(rounds):
+def guest_network(rounds, home):
     """How many times as fast as QEMU's user-mode network, one TCP stream from a guest to a server of the host's: the way that
-    compares worse. Upward and downward, by the same program and kernel, one virtual CPU each."""
-    program, size = str(ROOT / "build/release/tests/bench/tcp_stream"), str((64 if rounds > 1 else 4) << 20)
+    compares worse. Upward and downward, by the same iperf3 and kernel, one virtual CPU each."""
+    seconds = "4" if rounds > 1 else "1"
+    closure = home + "/iperf3"
+    subprocess.run([str(HERE / "peers/iperf3-closure"), closure], check=True)
     subprocess.run(["ip", "address", "replace", PUBLIC + "/32", "dev", "lo"], check=True)
-    server = subprocess.Popen([program, "serve", PUBLIC, NET_PORT], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-    if server.stdout.readline() != "ready\n":
-        sys.exit("tcp_stream does not serve")
+    server = subprocess.Popen(["iperf3", "--server", "--bind", PUBLIC, "--port", NET_PORT], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL)
     mvm("up", "net", "--image", "base", "--memory", "256M", "--allow-cidr", f"{PUBLIC}/32:{NET_PORT}")
-    mvm("cp", program, "net:/usr/local/bin/tcp_stream")
+    mvm("cp", closure, "net:/usr/local/iperf3")
 
-    def ours(size=size):
-        return {way: float(mvm("exec", "net", "--", "tcp_stream", PUBLIC, NET_PORT, way, size)) for way in ("up", "down")}
+    def speed(text):
+        """Kbit/s, in iperf3's line on what the receiver got."""
+        return float(re.search(r"([0-9.]+) Kbits/sec.*receiver", text).group(1))
+
+    def ours(*length):
+        command = ["exec", "net", "--", "/usr/local/iperf3/run", "--client", PUBLIC, "--port", NET_PORT, "--format", "k", *length]
+        return {"up": speed(mvm(*command)), "down": speed(mvm(*command, "--reverse"))}
 
     def theirs():
-        done = subprocess.run([str(HERE / "peers/qemu-user-net"), os.environ["MVM_KERNEL"], program, PUBLIC, NET_PORT, size],
+        done = subprocess.run([str(HERE / "peers/qemu-user-net"), os.environ["MVM_KERNEL"], closure, PUBLIC, NET_PORT, seconds],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600, check=False)
         if done.returncode != 0:
             sys.exit(f"peer qemu-user-net: exit {done.returncode}\n{done.stdout}{done.stderr}")
-        return {way: float(ms) for way, ms in (line.split() for line in done.stdout.splitlines())}
+        return {way: speed(line) for way, line in (line.split(" ", 1) for line in done.stdout.splitlines())}
 
-    ours("65536")  # the guest is up, the program in its memory
-    measured = [(ours(), theirs()) for _ in range(rounds)]
+    ours("--bytes", "64K")  # the guest is up, the program in its memory
+    measured = [(ours("--time", seconds), theirs()) for _ in range(rounds)]
     server.kill()
+    server.wait()
     mvm("rm", "--force", "net")
     figures = []
     for way in ("up", "down"):
         mine, other = ([run[side][way] for run in measured] for side in (0, 1))
-        print(f"net.guest_vs_qemu_user {way}: ours {sorted(round(x) for x in mine)} ms, peer {sorted(round(x) for x in other)} ms",
-              flush=True)
-        figures.append(statistics.median(other) / statistics.median(mine))
+        print(f"net.guest_vs_qemu_user {way}, Mbit/s: ours {sorted(round(x / 1e3) for x in mine)}, "
+              f"peer {sorted(round(x / 1e3) for x in other)}", flush=True)
+        figures.append(statistics.median(mine) / statistics.median(other))
     return min(figures)
 
 
@@ -289,7 +297,7 @@ def main():
     if block := [name for name in BLOCK_LOADS if name in names]:
         figures.update(block_ratios(rounds, block, home))
     if "net.guest_vs_qemu_user" in names:
-        figures["net.guest_vs_qemu_user"] = guest_network(rounds)
+        figures["net.guest_vs_qemu_user"] = guest_network(rounds, home)
     if "cold.jail_cost" in names:
         figures["cold.jail_cost"] = jail_cost(rounds)
     if {"exec.true_vs_msb", "mem.monitor_idle", "mem.sandbox_idle", "boot.exits"} & set(names):
