@@ -209,16 +209,16 @@ def added_latency(stand, rounds, smoke):
 
 def protection(stand, rounds, smoke):
     """Microseconds that an exchange takes longer when secrets, personal data and use are looked for in it, than decided alone."""
-    program = ROOT / "tests/bench/egress_exchange.js"
+    program = PROGRAMS / "egress_exchange"
     pathlib.Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").write_text("0")
-    stand.server("node", program, "serve", ADDRESS, stand.work / "server.pem", stand.work / "server.key", place=f"{ADDRESS}:443",
+    stand.server(program, "serve", f"{ADDRESS}:443", stand.work / "server.pem", stand.work / "server.key", place=f"{ADDRESS}:443",
                  log=stand.work / "exchange.log")
     stand.resolve(HOST)
     stand.resolve(MODEL)
     for _ in range(rounds):
         before = used(stand.proxy)
-        guest = ["nsenter", f"--net={os.environ['STAND_GUEST']}", "node", program]
-        alone, protected = map(float, run(*guest, "take", ADDRESS, stand.authority, os.environ["STAND_KEY"], 20 if smoke else 5000,
+        guest = ["nsenter", f"--net={os.environ['STAND_GUEST']}", program]
+        alone, protected = map(float, run(*guest, "take", f"{ADDRESS}:443", stand.authority, os.environ["STAND_KEY"], 20 if smoke else 5000,
                                           HOST, MODEL).split())
         note(f"exchange: decided {alone:.1f} us, looked into {protected:.1f} us; {used(stand.proxy) - before:.2f} s of processor for both")
         print(protected - alone, flush=True)
