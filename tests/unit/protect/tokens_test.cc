@@ -301,15 +301,42 @@ TEST(Restorer, SaysWhatItWouldPassAsItIs) {
 TEST(PastTokens, TheLastOnesAreRemembered) {
   PastTokens past;
   past.add("999900000001", PiiClass::Card);
-  for (size_t i = 1; i < PastTokens::kMax; ++i) past.add("8" + std::to_string(i), PiiClass::Phone);
+  for (size_t i = 1; i < PastTokens::kMax; ++i)
+    past.add("888" + std::to_string(i), PiiClass::Phone);
   ASSERT_TRUE(past.at("999900000001 and more"));
   EXPECT_EQ(past.at("999900000001")->kind, PiiClass::Card);
   EXPECT_EQ(past.begun("99990"), PiiClass::Card);
-  past.add("81", PiiClass::Phone);  // is there
+  past.add("8881", PiiClass::Phone);  // is there
   EXPECT_TRUE(past.at("999900000001"));
-  past.add("new", PiiClass::Phone);
+  past.add("fresh", PiiClass::Phone);
   EXPECT_FALSE(past.at("999900000001"));
-  EXPECT_TRUE(past.at("new"));
+  EXPECT_TRUE(past.at("fresh"));
+  EXPECT_EQ(past.at("88812345")->length, 7U);  // "8881234", not "8881" or "88812"
+  EXPECT_EQ(past.begun("88"), PiiClass::Phone);
+  EXPECT_FALSE(past.begun("87"));
+}
+
+// Each of the last ones, however many there have been, and what they begin with no longer than they
+// do.
+TEST(PastTokens, AreRememberedInTheirOrder) {
+  PastTokens past;
+  const auto name = [](size_t i) {
+    return "t" + std::string(1, static_cast<char>('a' + i % 7)) + std::to_string(i) + ".";
+  };
+  const size_t all = 3 * PastTokens::kMax + 17;
+  for (size_t i = 0; i < all; ++i) past.add(name(i), i % 2 == 0 ? PiiClass::Card : PiiClass::Email);
+  for (size_t i = 0; i < all; ++i) {
+    const auto known = past.at(name(i) + " and more");
+    ASSERT_EQ(known.has_value(), i >= all - PastTokens::kMax) << i;
+    if (known) {
+      EXPECT_EQ(known->kind, i % 2 == 0 ? PiiClass::Card : PiiClass::Email);
+    }
+  }
+  EXPECT_TRUE(past.may_start('t', 'c'));
+  for (size_t i = 0; i < 2 * PastTokens::kMax; ++i)
+    past.add("uuu" + std::to_string(i), PiiClass::Card);
+  past.file();
+  EXPECT_FALSE(past.may_start('t', 'c'));
 }
 
 TEST(Restorer, HoldsBackOnlyWhatMayBeAToken) {
