@@ -3,8 +3,8 @@
 // token that turns up in another flow is told from a number that only looks like one. The last kMax
 // are remembered.
 
-#include <array>
-#include <cstdint>
+#include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,10 +20,7 @@ class PastTokens {
  public:
   static constexpr size_t kMax = 4096;
 
-  PastTokens() { chains_.fill(kEnd); }
-
-  // Not one of less than four bytes, which looks like any word. Costs little: it is filed by
-  // file(), or when somebody looks for one.
+  // Costs little: it is filed by file(), or when somebody looks for one.
   void add(std::string_view token, PiiClass kind);
   void file();
 
@@ -39,26 +36,11 @@ class PastTokens {
   bool may_start(char first, char second) const noexcept { return starts_.may_hold(first, second); }
 
  private:
-  // A hash table of chains through a ring of the last kMax: a request's tokens touch a few lines of
-  // memory that has long left the caches, and what is no token none.
   static constexpr size_t kMaxFresh = 256;
-  static constexpr size_t kKey = 4;  // bytes at the front, by which they are filed
-  static constexpr uint16_t kEnd = UINT16_MAX;
-  struct Token {
-    std::string text;
-    PiiClass kind;
-    uint16_t next;  // of its chain, or kEnd
-  };
-  static_assert(kMax < kEnd);
-  uint16_t& chain(std::string_view text) noexcept;
-  void forget_oldest();
-  template <typename Matches>
-  const Token* longest(std::string_view text, Matches matches);
-
-  std::vector<Token> ring_;
-  size_t oldest_ = 0;  // when the ring is full
-  std::array<uint16_t, kMax> chains_;
-  PairSieve starts_;  // also of some that are forgotten
+  using Tokens = std::map<std::string, PiiClass, std::less<>>;
+  Tokens tokens_;
+  std::deque<Tokens::iterator> order_;
+  PairSieve starts_;  // also of those that are forgotten
   std::vector<std::pair<std::string, PiiClass>> fresh_;
 };
 
