@@ -217,7 +217,9 @@ void Flow::ask(EventKind kind, const policy::Request& asked, const Verdict& verd
   deadline_.reset();
   server_watch_.reset();
   watch_.reset();
-  watch_ = parts_.loop.watch(guest_.get(), 0, [this](uint32_t) { end(); });
+  // A client of TLS that has said its last word is gone; others may wait for an answer behind it.
+  watch_ = parts_.loop.watch(guest_.get(), kind == EventKind::Tls ? EPOLLRDHUP : 0U,
+                             [this](uint32_t) { end(); });
 }
 
 void Flow::answered(EventKind kind, const policy::Request& asked, Answered how) {

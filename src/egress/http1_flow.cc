@@ -64,12 +64,18 @@ bool Http1Flow::step() {
     case Stage::Collecting:
     case Stage::Active: {
       moved = take_requests() || moved;
+      pass_on_end();
       if (stage_ == Stage::Active) moved = take_responses() || moved;
       return moved;
     }
     case Stage::Upgraded:
       return relay_upgraded() || moved;
     case Stage::Asking:
+      // Nobody is asked for a client that has gone.
+      if (guest_ended_) {
+        end(Reason::Allowed, "the client went before anybody had answered");
+        return true;
+      }
       if (!answer_) return moved;
       take_answer();
       return true;
@@ -85,10 +91,18 @@ bool Http1Flow::step() {
   return false;
 }
 
-// Until something else has come the guest is not read on.
+// Until something else has come the guest is not read on: unless it has ended, as what is there
+// then is little, and its end is to be seen.
 bool Http1Flow::waits() const noexcept {
-  return stage_ == Stage::Finding || stage_ == Stage::Connecting || stage_ == Stage::Asking ||
-         (stage_ == Stage::Active && request_done_);
+  return !guest_leaves_ && (stage_ == Stage::Finding || stage_ == Stage::Connecting ||
+                            stage_ == Stage::Asking || (stage_ == Stage::Active && request_done_));
+}
+
+// A client that goes before its answer: whether the answer is still wanted is the server's to
+// judge, as it would be without us. Most stop working on it.
+void Http1Flow::pass_on_end() {
+  if (stage_ == Stage::Active && guest_ended_ && request_done_ && input_.empty())
+    upstream_->channel.finish();
 }
 
 bool Http1Flow::read_guest() {
@@ -206,7 +220,8 @@ void Http1Flow::update() {
   const bool reads_guest =
       !guest_ended_ && to_upstream && !reader_.waits() && input_.size() < kOnce && !waits();
   watch(guest_, guest_watch_, guest_interest_,
-        (reads_guest ? EPOLLIN : 0U) | (guest_.wants_write() ? EPOLLOUT : 0U));
+        (reads_guest ? EPOLLIN : 0U) | (guest_.wants_write() ? EPOLLOUT : 0U) |
+            (guest_leaves_ ? 0U : EPOLLRDHUP));
   bool again = reads_guest && guest_.holds_input();
   if (upstream_) {
     Upstream& up = *upstream_;
@@ -224,6 +239,7 @@ void Http1Flow::watch(Channel& channel, loop::Watch& watch, uint32_t& interest, 
     watch = parts_.loop.watch(channel.fd(), wanted, [this, &channel](uint32_t events) {
       const bool lost = (events & EPOLLERR) != 0 ||
                         ((events & EPOLLHUP) != 0 && (events & (EPOLLIN | EPOLLOUT)) == 0);
+      if (&channel == &guest_ && (events & EPOLLRDHUP) != 0) guest_leaves_ = true;
       if (!lost) return turn();
       if (&channel == &guest_) return end(how_.reason, "connection reset");
       upstream_->ended = true;

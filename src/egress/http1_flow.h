@@ -74,6 +74,7 @@ class Http1Flow final : public HttpFlow {
   void turn();
   bool step();  // true: something moved
   bool waits() const noexcept;
+  void pass_on_end();
   bool read_guest();
   bool read_upstream();
   bool take_requests();
@@ -120,8 +121,9 @@ class Http1Flow final : public HttpFlow {
   Channel guest_;
   loop::Watch guest_watch_;
   uint32_t guest_interest_ = 0;
-  Bytes input_;  // of the guest, not yet parsed
-  bool guest_ended_ = false;
+  Bytes input_;                // of the guest, not yet parsed
+  bool guest_leaves_ = false;  // its end is on the socket
+  bool guest_ended_ = false;   // and has been read
   http::RequestParser requests_;
   std::unique_ptr<Upstream> upstream_;
   std::unique_ptr<ServerOpening> opening_;

@@ -36,14 +36,15 @@ void Http1Flow::upstream_lost(Channel::State state) {
   Upstream& up = *upstream_;
   crypto::TlsEngine* engine = up.channel.engine();
   const bool tls_failed = engine != nullptr && engine->phase() == TlsPhase::Failed;
-  const std::string why = tls_failed ? engine->failure().text : "it closed the connection";
+  std::string why = tls_failed ? engine->failure().text : "it closed the connection";
+  if (guest_ended_) why += ", as the client had";
   if (stage_ == Stage::Upgraded) {
     if (state == Channel::State::Failed) return end(Reason::Allowed, "connection reset");
     return;
   }
   if (stage_ != Stage::Active) return upstream_.reset();
   // One that was kept may have been closed just as the request was on its way (RFC 9112 §9.3.1).
-  if (up.reused && !up.answered && !body_sent_) return connect();
+  if (up.reused && !up.answered && !body_sent_ && !guest_ended_) return connect();
   const bool truncated = tls_failed || state == Channel::State::Failed;
   if (!truncated && up.parser.end_of_input().kind == http::EventKind::End && response_begun_) {
     up.ended = true;
