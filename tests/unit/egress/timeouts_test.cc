@@ -13,7 +13,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 
 constexpr const char* kPublic = "93.184.216.34";
-constexpr const char* kSilent = "93.184.216.99";
+constexpr const char* kSilent = "93.184.216.98";
 
 // Waits for the end of the connection that it makes, and says how that came.
 constexpr const char* kWait = R"(
