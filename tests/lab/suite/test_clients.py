@@ -65,9 +65,18 @@ s = grpc.server(futures.ThreadPoolExecutor(4)); s.add_generic_rpc_handlers((All(
 s.start(); print("ready", flush=True); s.wait_for_termination()
 """
 
-# A package for apt, and a repository for Git.
+# A package for apt, one for pip, and a repository for Git.
 FILES = r"""
-mkdir -p www/open/deb tiny/DEBIAN
+mkdir -p www/open/deb www/open/simple/tiny tiny/DEBIAN
+python3 - <<'END'
+import zipfile
+with zipfile.ZipFile("www/open/simple/tiny/tiny-1.0-py3-none-any.whl", "w") as wheel:
+  wheel.writestr("tiny.py", "answer = 42\n")
+  wheel.writestr("tiny-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+  wheel.writestr("tiny-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+  wheel.writestr("tiny-1.0.dist-info/RECORD", "")
+END
+echo '<a href="tiny-1.0-py3-none-any.whl">tiny-1.0-py3-none-any.whl</a>' >www/open/simple/tiny/index.html
 head -c 4194304 /dev/zero >www/open/large
 printf 'Package: tiny\nVersion: 1.0\nArchitecture: all\nMaintainer: t <t@t>\nDescription: t\n' >tiny/DEBIAN/control
 dpkg-deb --build tiny www/open/deb/tiny_1.0_all.deb >/dev/null
@@ -80,11 +89,15 @@ git -C repo.git config http.receivepack true
 
 PYTHON = r"""
 import asyncio, json, urllib.error, urllib.request
-import aiohttp, grpc
+import aiohttp, grpc, httplib2, requests
 app, shut, body = "https://page.example/open/app/", "https://page.example/shut", bytes(1 << 20)
 print(urllib.request.urlopen(urllib.request.Request(app + "u", data=body), timeout=60).read().decode().strip())
 try: urllib.request.urlopen(shut, timeout=60)
 except urllib.error.HTTPError as error: print(error.code, json.load(error)["error"]["reason"])
+with requests.Session() as session:
+  print(session.post(app + "r", data=iter([body[:1000], body[1000:]]), timeout=60).text.strip())
+  print(session.get(shut, timeout=60).json()["error"]["reason"])
+print([head.status for head, _ in map(httplib2.Http(timeout=60).request, (app + "l", shut))])
 async def later():
   async with aiohttp.ClientSession() as session:
     print(sorted([(await answer.text()).strip() for answer in await asyncio.gather(*[session.get(app + str(i)) for i in range(4)])]))
@@ -97,11 +110,15 @@ with grpc.secure_channel("page.example:443", grpc.ssl_channel_credentials()) as 
 """
 
 NODE = r"""
-const http2 = require('http2'), ws = require('/usr/share/nodejs/ws')
+const http2 = require('http2'), ws = require('ws'), undici = require('undici')
 const app = 'https://page.example/open/app/'
 ;(async () => {
   console.log((await (await fetch(app + 'f', {method: 'POST', body: Buffer.alloc(1 << 20)})).text()).trim())
   console.log((await (await fetch('https://page.example/shut')).json()).error.reason)
+  const pool = new undici.Pool('https://page.example', {connections: 1, pipelining: 4})
+  const ask = async (path, body) => (await pool.request({path, method: body ? 'POST' : 'GET', body})).body.text()
+  for (const text of await Promise.all([1, 2, 3].map(i => ask('/open/app/' + i, Buffer.alloc(i))))) console.log(text.trim())
+  console.log(JSON.parse(await ask('/shut')).error.reason); await pool.close()
   const session = http2.connect(app), r = session.request({':path': '/open/app/h'}); let text = ''
   for await (const d of r) text += d
   console.log(text.trim()); session.close()
@@ -123,6 +140,13 @@ apt="apt-get -qq -o APT::Sandbox::User=root -o Dir::Etc=/tmp/apt/etc -o Dir::Etc
   -o Dir::State::status=/tmp/apt/status -o Dir::Cache=/tmp/apt/cache -o APT::Architecture=amd64 -o Acquire::Retries=0"
 echo 'deb [trusted=yes] https://page.example/open/deb ./' >etc/sources.list
 $apt update; $apt download tiny; sha256sum <tiny_1.0_all.deb | cut -d' ' -f1
+"""
+
+PIP = """
+pip() { python3 -m pip --disable-pip-version-check --no-cache-dir --retries 0 "$@"; }
+pip install -q --no-deps --target /tmp/site --index-url https://page.example/open/simple tiny >/dev/null 2>&1
+PYTHONPATH=/tmp/site python3 -c 'import tiny; print(tiny.answer)'
+pip download https://page.example/shut/tiny-1.0-py3-none-any.whl 2>&1 | grep -o 'HTTP error 403' | head -n 1
 """
 
 
@@ -158,7 +182,7 @@ def servers(folder):
 
 
 def test_clients_of_every_kind():
-    """curl, Python, gRPC, Node, WebSockets, Git and apt: bodies pass both ways, a refusal says its reason, and is told as it happens."""
+    """curl, Python, gRPC, Node, WebSockets, Git, pip and apt: bodies pass both ways, a refusal says its reason, and is told as it happens."""
     with internet() as names, tempfile.TemporaryDirectory() as folder, authority("page.example", folder), servers(folder):
         manifest = folder + "/mvm.toml"
         with open(manifest, "w", encoding="utf-8") as file:
@@ -187,13 +211,15 @@ def test_clients_of_every_kind():
                 equal("", "/shut", "what the follower told")
             follower.kill()
             equal(python("clients", PYTHON), "\n".join((
-                "HTTP/1.1 POST /open/app/u 1048576", "403 route_denied",
+                "HTTP/1.1 POST /open/app/u 1048576", "403 route_denied", "HTTP/1.1 POST /open/app/r 1048576", "route_denied", "[200, 403]",
                 str([f"HTTP/1.1 GET /open/app/{i} 0" for i in range(4)]), "route_denied",
                 "b'cba' [b'0', b'1', b'2']", "PERMISSION_DENIED")))
-            node = mvm("exec", "clients", "--", "node", "-e", NODE)
-            equal(node.out, "HTTP/1.1 POST /open/app/f 1048576\nroute_denied\nHTTP/2.0 GET /open/app/h 0\nagain hello\n", str(node))
+            node = mvm("exec", "clients", "-e", "NODE_PATH=/usr/share/nodejs", "--", "node", "-e", NODE)
+            equal(node.out, "HTTP/1.1 POST /open/app/f 1048576\nroute_denied\n" +
+                  "".join(f"HTTP/1.1 POST /open/app/{i} {i}\n" for i in (1, 2, 3)) + "route_denied\nHTTP/2.0 GET /open/app/h 0\nagain hello\n", str(node))
             equal(guest("clients", GIT), "one\nerror: 403")
             deb = subprocess.run(["sha256sum", folder + "/www/open/deb/tiny_1.0_all.deb"], check=True, capture_output=True, text=True)
+            equal(guest("clients", PIP), "42\nHTTP error 403")
             equal(guest("clients", APT), deb.stdout.split()[0])
             equal(guest("clients", "curl -sS -x http://100.127.255.1:3128 --noproxy '' https://page.example/open/app/a"),
                   "HTTP/2.0 GET /open/app/a 0")
