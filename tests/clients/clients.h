@@ -2,6 +2,7 @@
 // What tests of clients share: programs in the guest's place (tests/unit/egress/rig.h), with the
 // environment and the bundle of certificates that the agent gives commands in a sandbox.
 
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 
@@ -70,6 +71,11 @@ class ClientWorld : public EgressTest {
     argv.insert(argv.end(), words.begin(), words.end());
     return guest(argv);
   }
+  // By Node, with npm's libraries.
+  Program::Exit npm_node(std::vector<std::string> words) {
+    words.insert(words.begin(), {"env", "NODE_PATH=" + npm_libraries()});
+    return run(words);
+  }
   Program::Exit sh(const std::string& script) { return run({"sh", "-ec", script, directory()}); }
 
   void write(const std::string& path, const std::string& text) const {
@@ -84,6 +90,18 @@ class ClientWorld : public EgressTest {
     ASSERT_TRUE(eventually([&] { return program.ended(); }));
     ASSERT_EQ(program.exit().code, 0) << program.exit().err;
   }
+  // The folder of npm's libraries, where tests/clients/prepare has fetched them.
+  static std::string npm_libraries() {
+    static const std::string kFolder = [] {
+      std::string out;
+      FILE* const pipe = ::popen(MVM_CLIENTS "/prepare --have", "r");  // NOLINT: no other's words
+      if (pipe == nullptr) return out;
+      for (int c = 0; (c = std::fgetc(pipe)) != EOF && c != '\n';) out += static_cast<char>(c);
+      ::pclose(pipe);
+      return out;
+    }();
+    return kFolder;
+  }
   // Whether a program is here; those that nobody has are no failure.
   bool has(const std::string& test) const {
     return std::system(("{ " + test + "; } >/dev/null 2>&1").c_str()) == 0;  // NOLINT
@@ -95,6 +113,9 @@ class ClientWorld : public EgressTest {
 };
 
 }
+
+#define NEEDS_NPM() \
+  if (npm_libraries().empty()) GTEST_SKIP() << "not here: what tests/clients/prepare fetches"
 
 #define NEEDS(test) \
   if (!has(test)) GTEST_SKIP() << "not here: " << (test)

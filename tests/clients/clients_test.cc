@@ -2,84 +2,17 @@
 // servers on the test's Internet: with the environment and the bundle of certificates that the
 // agent gives commands in a sandbox. Each does what it is for, and is told in its own words what a
 // rule refuses.
-#include "clients.h"
+#include "servers.h"
 
 namespace mvm::egress {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::AnyOf;
-using ::testing::Each;
-using ::testing::Field;
 using ::testing::HasSubstr;
-using ::testing::Not;
-
-constexpr const char* kFiles = "93.184.216.34";
-constexpr const char* kApp = "93.184.216.36";
-
-constexpr const char* kNginx = R"(
-daemon off; master_process off; pid DIR/nginx.pid; error_log DIR/nginx.err;
-events { worker_connections 64; }
-http {
-  access_log off; default_type application/octet-stream; types { application/json json; text/html html; }
-  client_body_temp_path DIR/t1; proxy_temp_path DIR/t2; fastcgi_temp_path DIR/t3; uwsgi_temp_path DIR/t4;
-  scgi_temp_path DIR/t5;
-  server {
-    listen 93.184.216.34:443 ssl; root DIR/www; index index.html index.json;
-    ssl_certificate DIR/files.example.pem; ssl_certificate_key DIR/files.example.pem.key;
-  }
-}
-)";
-
-// Answers with what it was asked, in either version of HTTP; says a body's hash; echoes over a
-// WebSocket at /ws.
-constexpr const char* kNodeServer = R"(
-const fs = require('fs'), http2 = require('http2'), crypto = require('crypto'), ws = require('ws')
-const [address, certificate] = process.argv.slice(1)
-const keys = {cert: fs.readFileSync(certificate), key: fs.readFileSync(certificate + '.key'), allowHTTP1: true}
-const server = http2.createSecureServer(keys, (q, r) => {
-  const hash = crypto.createHash('sha256')
-  q.on('data', piece => hash.update(piece))
-  q.on('end', () => {
-    r.writeHead(200, {'content-type': 'application/json'})
-    r.write(JSON.stringify({method: q.method, url: q.url, hash: hash.digest('hex')}))
-    r.end()
-  })
-})
-new ws.WebSocketServer({server, path: '/v1/ws'}).on('connection', s => s.on('message', (m, binary) => s.send(m, {binary})))
-server.listen(443, address)
-)";
 
 // A mebibyte of zeros.
 constexpr const char* kMebibyteHash =
     "30e14955ebf1352266dc2ff8067e68104607e750abb9d3b36582b8af909fcb58";
-
-class Clients : public ClientWorld {
- protected:
-  void SetUp() override {
-    EgressTest::SetUp();
-    if (IsSkipped()) return;
-    own_host("files.example", kFiles);
-    own_host("app.example", kApp);
-  }
-
-  void serve_files() {
-    std::string text = kNginx;
-    for (size_t at = 0; (at = text.find("DIR", at)) != text.npos;) text.replace(at, 3, directory());
-    file("nginx.conf", text);
-    // As a user that is not root: as root it would become another, which needs more rights.
-    serve({"sh", "-ec", R"(
-      echo 0 >/proc/sys/net/ipv4/ip_unprivileged_port_start
-      exec unshare --user --map-user=1000 --map-group=1000 nginx -c "$0")",
-           directory() + "/nginx.conf"},
-          {ip(kFiles), 443});
-  }
-  void serve_app() {
-    serve({"env", "NODE_PATH=/usr/share/nodejs", "node", "-e", kNodeServer, kApp,
-           directory() + "/app.example.pem"},
-          {ip(kApp), 443});
-  }
-};
 
 TEST_F(Clients, CurlAndWgetWithoutAnOption) {
   NEEDS("command -v nginx");
@@ -118,11 +51,14 @@ tell('urllib post', json.load(urllib.request.urlopen(urllib.request.Request(base
 try: urllib.request.urlopen('https://app.example/other')
 except urllib.error.HTTPError as e: refused('urllib', e.code, e.read())
 if 'more' in sys.argv:
-  import requests, asyncio, aiohttp, ssl
+  import requests, asyncio, aiohttp, httplib2
   with requests.Session() as s:
     tell('requests', s.get(base + '/a').json())
     tell('requests chunked', s.post(base + '/p', data=iter([body[:1000], body[1000:]])).json())
     r = s.get('https://app.example/other'); refused('requests', r.status_code, r.text)
+  http = httplib2.Http()
+  tell('httplib2', json.loads(http.request(base + '/a')[1]))
+  head, text = http.request('https://app.example/other'); refused('httplib2', head.status, text)
   async def later():
     async with aiohttp.ClientSession() as s:
       answers = await asyncio.gather(*[s.get(base + '/a%d' % i) for i in range(20)])
@@ -133,12 +69,12 @@ if 'more' in sys.argv:
   asyncio.run(later())
 )";
 
-TEST_F(Clients, PythonWithItsThreeWays) {
+TEST_F(Clients, PythonWithItsManyWays) {
   NEEDS("node -e 'require(\"/usr/share/nodejs/ws\")'");
   serve_app();
   allow_endpoint("* https://app.example/v1/**");
   start();
-  const bool more = has("/usr/bin/python3 -c 'import requests, aiohttp'");
+  const bool more = has("/usr/bin/python3 -c 'import requests, aiohttp, httplib2'");
   const auto done = run({"python3", "-c", kPython, more ? "more" : "plain"});
   EXPECT_EQ(done.code, 0) << done.err;
   const auto line = [](const std::string& name, const std::string& method, const std::string& url,
@@ -151,10 +87,12 @@ TEST_F(Clients, PythonWithItsThreeWays) {
   EXPECT_THAT(done.out, AllOf(HasSubstr(line("urllib", "GET", "/v1/a", kNothing)),
                               HasSubstr(line("urllib post", "POST", "/v1/p", kMebibyteHash)),
                               HasSubstr("urllib refused [403, \"policy_denied\"]\n")));
-  if (!more) GTEST_SKIP() << "not here: python3-requests, python3-aiohttp";
+  if (!more) GTEST_SKIP() << "not here: python3-requests, python3-aiohttp, python3-httplib2";
   EXPECT_THAT(done.out, AllOf(HasSubstr(line("requests", "GET", "/v1/a", kNothing)),
                               HasSubstr(line("requests chunked", "POST", "/v1/p", kMebibyteHash)),
                               HasSubstr("requests refused [403, \"policy_denied\"]\n"),
+                              HasSubstr(line("httplib2", "GET", "/v1/a", kNothing)),
+                              HasSubstr("httplib2 refused [403, \"policy_denied\"]\n"),
                               HasSubstr("aiohttp \"/v1/a9\"\n"),
                               HasSubstr("aiohttp refused [403, \"policy_denied\"]\n"),
                               HasSubstr("aiohttp ws \"over\"\n")));
@@ -226,6 +164,39 @@ TEST_F(Clients, NodeWithItsManyWays) {
                                   "undici refused [403,\"policy_denied\"]\n"));
 }
 
+constexpr const char* kUndici = R"(
+const {Agent, Pool, fetch} = require('undici'), base = 'https://app.example'
+;(async () => {
+  for (const allowH2 of [false, true]) {
+    const pool = new Pool(base, {allowH2, connections: 2, pipelining: 10}), dispatcher = new Agent({allowH2})
+    const ask = async (path, body) => {
+      const r = await pool.request({path, method: body ? 'POST' : 'GET', body})
+      return [r.statusCode, r.headers['x-version'], await r.body.json()]
+    }
+    const all = await Promise.all([...Array(20).keys()].map(i => ask('/v1/' + i)))
+    const [, , posted] = await ask('/v1/p', Buffer.alloc(1 << 20)), [code, , said] = await ask('/other')
+    console.log(all.filter(([s, v, a], i) => s == 200 && a.url == '/v1/' + i).length, all[0][1], posted.hash, code, said.error.reason)
+    const r = await fetch(base + '/v1/f', {dispatcher}), no = await fetch(base + '/other', {dispatcher})
+    console.log(r.headers.get('x-version'), (await r.json()).url, no.status, (await no.json()).error.reason)
+    await pool.close(); await dispatcher.close()
+  }
+})().catch(e => { console.error(e); process.exit(1) })
+)";
+
+TEST_F(Clients, UndiciOfNpmInBothVersions) {
+  NEEDS("node -e 'require(\"/usr/share/nodejs/ws\"); File'");  // that of Node 20 is global
+  NEEDS_NPM();
+  serve_app();
+  allow_endpoint("* https://app.example/v1/**");
+  start();
+  const auto done = npm_node({"node", "-e", kUndici});
+  std::string expected;
+  for (const char* version : {"1.1", "2.0"})
+    expected += std::string("20 ") + version + " " + kMebibyteHash + " 403 policy_denied\n" +
+                version + " /v1/f 403 policy_denied\n";
+  EXPECT_EQ(done.out, expected) << done.err;
+}
+
 constexpr const char* kJava = R"(
 import java.net.*; import java.net.http.*;
 class Get {
@@ -269,105 +240,6 @@ TEST_F(Clients, JavaWithoutAnOption) {
   // The one that the host's Java has knows nothing of it.
   const auto stranger = sh("cd \"$0\"; java -cp . Get https://app.example/v1/a");
   EXPECT_THAT(stranger.err, HasSubstr("PKIX path building failed"));
-}
-
-// Makes a package; then $1 is its repository's folder, $2 what its list calls it, and the list goes
-// to $3.
-constexpr const char* kRepository = R"(
-    mkdir -p www/$1 tiny/DEBIAN; printf 'Package: tiny\nVersion: 1.0\nArchitecture: all\nMaintainer: t <t@t>\nDescription: t\n' >tiny/DEBIAN/control
-    dpkg-deb --build tiny www/$1/tiny_1.0_all.deb >/dev/null
-    cd www/$1; size=$(stat -c %s tiny_1.0_all.deb); sum=$(sha256sum tiny_1.0_all.deb | cut -d' ' -f1); mkdir -p $3
-    { cat ../../tiny/DEBIAN/control; printf 'Filename: %s\nSize: %s\nSHA256: %s\n' $2 $size $sum; } >$3/Packages
-    mkdir -p ../../apt/etc ../../apt/lists/partial ../../apt/cache/archives/partial; : >../../apt/status)";
-constexpr const char* kApt =
-    R"(apt="apt-get -q -o APT::Sandbox::User=root -o Dir::Etc=$0/apt/etc -o Dir::Etc::parts=/nowhere
-      -o Dir::State::lists=$0/apt/lists -o Dir::State::status=$0/apt/status -o Dir::Cache=$0/apt/cache
-      -o APT::Architecture=amd64 -o Debug::NoLocking=1 -o Acquire::Retries=0"
-    source() { echo "deb [trusted=yes] $1" >"$0/apt/etc/sources.list"; }; cd "$0"; )";
-
-TEST_F(Clients, AptInstallsFromARepositoryThatARuleNames) {
-  NEEDS("command -v nginx && command -v apt-get && command -v dpkg-deb");
-  prepare(std::string("set -- deb tiny_1.0_all.deb dists/stable/main/binary-amd64") + kRepository);
-  serve_files();
-  allow_endpoint("GET https://files.example/deb/**");
-  start();
-  const auto fine = sh(std::string(kApt) + R"(source 'https://files.example/deb stable main'
-    $apt update; $apt download tiny; cmp tiny_1.0_all.deb www/deb/tiny_1.0_all.deb)");
-  EXPECT_EQ(fine.code, 0) << fine.out << fine.err;
-  const auto refused = sh(std::string(kApt) + R"(source 'https://files.example/other stable main'
-    $apt update -o APT::Update::Error-Mode=any)");
-  EXPECT_NE(refused.code, 0);
-  EXPECT_THAT(refused.out + refused.err, HasSubstr("403"));
-}
-
-// Of a repository without directories it asks for "/flat/./Packages".
-TEST_F(Clients, AptInstallsFromAFlatRepository) {
-  NEEDS("command -v nginx && command -v apt-get && command -v dpkg-deb");
-  prepare(std::string("set -- flat ./tiny_1.0_all.deb .") + kRepository);
-  serve_files();
-  allow_endpoint("GET https://files.example/flat/**");
-  start();
-  const auto fine = sh(std::string(kApt) + R"(source 'https://files.example/flat ./'
-    $apt update; $apt download tiny; cmp tiny_1.0_all.deb www/flat/tiny_1.0_all.deb)");
-  EXPECT_EQ(fine.code, 0) << fine.out << fine.err;
-  EXPECT_THAT(events_of(EventKind::Http), Each(Field(&Event::reason, policy::Reason::Allowed)));
-  const auto refused = sh(std::string(kApt) + R"(source 'https://files.example ./'
-    $apt update -o APT::Update::Error-Mode=any)");
-  EXPECT_NE(refused.code, 0);
-  EXPECT_THAT(refused.out + refused.err, HasSubstr("403"));
-}
-
-TEST_F(Clients, PipDownloadsFromAnIndexThatARuleNames) {
-  NEEDS("command -v nginx && /usr/bin/python3 -m pip --version");
-  prepare(R"(
-    mkdir -p www/simple/tiny www/files
-    python3 - <<'END'
-import zipfile
-with zipfile.ZipFile('www/files/tiny-1.0-py3-none-any.whl', 'w') as z:
-  z.writestr('tiny.py', 'answer = 42\n')
-  z.writestr('tiny-1.0.dist-info/METADATA', 'Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n')
-  z.writestr('tiny-1.0.dist-info/WHEEL', 'Wheel-Version: 1.0\nGenerator: t\nRoot-Is-Purelib: true\nTag: py3-none-any\n')
-  z.writestr('tiny-1.0.dist-info/RECORD', '')
-END
-    echo '<a href="/files/tiny-1.0-py3-none-any.whl">tiny-1.0-py3-none-any.whl</a>' >www/simple/tiny/index.html)");
-  serve_files();
-  allow_endpoint("GET https://files.example/simple/**");
-  allow_endpoint("GET https://files.example/files/**");
-  start();
-  const std::string pip =
-      "pip() { python3 -m pip --disable-pip-version-check --no-cache-dir --retries 0 \"$@\"; }; ";
-  const auto fine = sh(
-      pip +
-      R"(pip install -q --no-deps --target "$0/site" --index-url https://files.example/simple tiny
-      PYTHONPATH="$0/site" python3 -c 'import tiny; print(tiny.answer)')");
-  EXPECT_EQ(fine.code, 0) << fine.out << fine.err;
-  EXPECT_EQ(fine.out, "42\n");
-  const auto refused = sh(pip + "pip download --index-url https://files.example/other tiny");
-  EXPECT_NE(refused.code, 0);
-  EXPECT_THAT(refused.out + refused.err, AnyOf(HasSubstr("403"), HasSubstr("No matching")));
-}
-
-TEST_F(Clients, NpmInstallsFromARegistryThatARuleNames) {
-  NEEDS("command -v nginx && npm --version");
-  prepare(R"(
-    mkdir -p package www/npm/tiny/-; cd package; echo '{"name":"tiny","version":"1.0.0","main":"i.js"}' >package.json
-    echo 'module.exports = 42' >i.js; cd ..; tar -czf www/npm/tiny/-/tiny-1.0.0.tgz package
-    sum=$(openssl dgst -sha512 -binary www/npm/tiny/-/tiny-1.0.0.tgz | base64 -w0)
-    printf '{"name":"tiny","dist-tags":{"latest":"1.0.0"},"versions":{"1.0.0":{"name":"tiny","version":"1.0.0","main":"i.js","dist":{"tarball":"https://files.example/npm/tiny/-/tiny-1.0.0.tgz","integrity":"sha512-%s"}}}}' "$sum" >www/npm/tiny/index.json)");
-  serve_files();
-  allow_endpoint("GET https://files.example/npm/**");
-  start();
-  const std::string npm =
-      "mkdir -p \"$0/app\"; cd \"$0/app\"; npm() { command npm --no-audit --no-fund "
-      "--fetch-retries=0 --loglevel=error \"$@\"; }; ";
-  const auto fine = sh(
-      npm +
-      R"(npm install --registry https://files.example/npm/ tiny >&2; node -p 'require("tiny")')");
-  EXPECT_EQ(fine.code, 0) << fine.out << fine.err;
-  EXPECT_EQ(fine.out, "42\n");
-  const auto refused = sh(npm + "npm install --registry https://files.example/other/ small");
-  EXPECT_NE(refused.code, 0);
-  EXPECT_THAT(refused.out + refused.err, HasSubstr("403"));
 }
 
 }

@@ -62,20 +62,66 @@ with grpc.secure_channel('grpc.example:443', own) as c:
   error(lambda: c.unary_unary('/echo.Echo/Unary')(b'', metadata=(('x-other', key),)))
 )";
 
-class Grpc : public ClientWorld {};
+constexpr const char* kNodeClient = R"(
+const grpc = require('@grpc/grpc-js'), [key] = process.argv.slice(1)
+const client = new grpc.Client('grpc.example:443', grpc.credentials.createSsl())
+const as_is = b => b, with_key = new grpc.Metadata(); with_key.set('authorization', 'Bearer ' + key)
+const tell = (name, answer, call, trailer) => console.log(name, answer, trailer.get('x-came-with')[0] == 'Bearer ' + key)
+// A call of one answer, and one of many: what came of it, and what came behind that.
+const one = (name, begin) => new Promise((good, bad) => {
+  let answer
+  const call = begin((e, v) => e ? bad(e) : answer = v.toString())
+  call.on('status', s => { tell(name, answer, call, s.metadata); good() })
+})
+const many = (name, call) => new Promise((good, bad) => {
+  const got = []
+  call.on('data', d => got.push(d.toString())).on('error', bad).on('status', s => { tell(name, got.join(), call, s.metadata); good() })
+})
+;(async () => {
+  const way = name => ['/echo.Echo/' + name, as_is, as_is]
+  await one('unary', done => client.makeUnaryRequest(...way('Unary'), Buffer.from('abc'), with_key, done))
+  await many('count', client.makeServerStreamRequest(...way('Count'), Buffer.from('3'), with_key))
+  await one('sum', done => {
+    const call = client.makeClientStreamRequest(...way('Sum'), with_key, done)
+    for (let i = 0; i < 3; ++i) call.write(Buffer.alloc(100000))
+    call.end(); return call
+  })
+  const chat = client.makeBidiStreamRequest(...way('Chat'), with_key)
+  for (const word of 'ab') chat.write(Buffer.from(word))
+  chat.end(); await many('chat', chat)
+  await new Promise(good => client.makeUnaryRequest('/admin.Admin/Wipe', as_is, as_is, Buffer.alloc(0), e => { console.log(grpc.status[e.code]); good() }))
+  client.close()
+})().catch(e => { console.error(e); process.exit(1) })
+)";
+
+class Grpc : public ClientWorld {
+ protected:
+  // A server, a key for it, and a rule for its methods. Returns what the guest has for the key.
+  std::string begin() {
+    own_host("grpc.example", kGrpc);
+    server_ = &serve({"/usr/bin/python3", "-c", kServer, kGrpc, directory() + "/grpc.example.pem"},
+                     {ip(kGrpc), 443});
+    proto::SecretRule rule;
+    rule.name = "GRPC_TOKEN";
+    rule.hosts = {"grpc.example"};
+    const std::string key = use_secrets({rule}, std::string(kValue)).at(0);
+    allow_endpoint("POST https://grpc.example/echo.Echo/*");
+    start();
+    return key;
+  }
+  // That the server was shown the value in each of these calls.
+  void expect_calls(const std::vector<std::string>& names) const {
+    std::string expected;
+    for (const std::string& name : names)
+      expected += name + " Bearer " + std::string(kValue) + "\n";
+    EXPECT_EQ(server_->exit().out, expected);
+  }
+  Program* server_ = nullptr;
+};
 
 TEST_F(Grpc, CarriesAPlaceholderInItsMetadata) {
   NEEDS("/usr/bin/python3 -c 'import grpc'");
-  own_host("grpc.example", kGrpc);
-  Program& server =
-      serve({"/usr/bin/python3", "-c", kServer, kGrpc, directory() + "/grpc.example.pem"},
-            {ip(kGrpc), 443});
-  proto::SecretRule rule;
-  rule.name = "GRPC_TOKEN";
-  rule.hosts = {"grpc.example"};
-  const std::string key = use_secrets({rule}, std::string(kValue)).at(0);
-  allow_endpoint("POST https://grpc.example/echo.Echo/*");
-  start();
+  const std::string key = begin();
   const auto done = run({"/usr/bin/python3", "-c", kClient, key});
   EXPECT_EQ(done.out,
             "unary b'cba' True\ncount [b'0', b'1', b'2'] True\nsum b'300000' True\n"
@@ -84,9 +130,17 @@ TEST_F(Grpc, CarriesAPlaceholderInItsMetadata) {
             "unary b'cba' True\n"
             "PERMISSION_DENIED | Received http2 header with status: 403\n")
       << done.err;
-  const std::string came = " Bearer " + std::string(kValue) + "\n";
-  EXPECT_EQ(server.exit().out,
-            "unary" + came + "count" + came + "sum" + came + "chat" + came + "unary" + came);
+  expect_calls({"unary", "count", "sum", "chat", "unary"});
+}
+
+TEST_F(Grpc, OfNodeDoesTheSame) {
+  NEEDS("/usr/bin/python3 -c 'import grpc'");
+  NEEDS_NPM();
+  const auto done = npm_node({"node", "-e", kNodeClient, begin()});
+  EXPECT_EQ(done.out,
+            "unary cba true\ncount 0,1,2 true\nsum 300000 true\nchat A,B true\nPERMISSION_DENIED\n")
+      << done.err;
+  expect_calls({"unary", "count", "sum", "chat"});
 }
 
 }

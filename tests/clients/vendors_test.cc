@@ -161,35 +161,31 @@ TEST_F(Vendors, AwsSignsWithAPlaceholderInVain) {
                             Not(HasSubstr(std::string(kValue)))));
 }
 
-// From `npm install -g openai @anthropic-ai/sdk`, where somebody did that.
 constexpr const char* kSdk = R"(
 const [name] = process.argv.slice(1)
-const load = m => require(require.resolve(m, {paths: ['/usr/lib', '/usr/local/lib'].map(p => p + '/node_modules')}))
 ;(async () => {
   if (name == 'openai') {
-    const c = new (load('openai').OpenAI)({maxRetries: 0})
+    const c = new (require('openai').OpenAI)({maxRetries: 0})
     console.log((await c.chat.completions.create({model: 'm', messages: [{role: 'user', content: 'x'}]})).choices[0].message.content)
   } else {
-    const c = new (load('@anthropic-ai/sdk').Anthropic)({maxRetries: 0})
+    const c = new (require('@anthropic-ai/sdk').Anthropic)({maxRetries: 0})
     console.log((await c.messages.create({model: 'm', max_tokens: 9, messages: [{role: 'user', content: 'x'}]})).content[0].text)
   }
 })().catch(e => { console.error(e); process.exit(1) })
 )";
 
 TEST_F(Vendors, OpenAisLibraryTakesItForAKey) {
-  NEEDS("test -d /usr/lib/node_modules/openai || test -d /usr/local/lib/node_modules/openai");
+  NEEDS_NPM();
   const std::string key = vendor("api.openai.com", "OPENAI_API_KEY");
-  const auto done = run({"env", "OPENAI_API_KEY=" + key, "node", "-e", kSdk, "openai"});
+  const auto done = npm_node({"OPENAI_API_KEY=" + key, "node", "-e", kSdk, "openai"});
   EXPECT_EQ(done.out, "hello\n") << done.err;
   EXPECT_THAT(seen(), HasSubstr("POST /v1/chat/completions " + with("Bearer ")));
 }
 
 TEST_F(Vendors, AnthropicsLibraryTakesItForAKey) {
-  NEEDS(
-      "test -d /usr/lib/node_modules/@anthropic-ai || test -d "
-      "/usr/local/lib/node_modules/@anthropic-ai");
+  NEEDS_NPM();
   const std::string key = vendor("api.anthropic.com", "ANTHROPIC_API_KEY");
-  const auto done = run({"env", "ANTHROPIC_API_KEY=" + key, "node", "-e", kSdk, "anthropic"});
+  const auto done = npm_node({"ANTHROPIC_API_KEY=" + key, "node", "-e", kSdk, "anthropic"});
   EXPECT_EQ(done.out, "hello\n") << done.err;
   EXPECT_THAT(seen(), AllOf(HasSubstr("POST /v1/messages "), HasSubstr(std::string(kValue))));
 }
