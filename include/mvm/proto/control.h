@@ -97,10 +97,12 @@ struct ShutdownRequest {
 
 // These name a bundle in place of what is built in: OpenSSL and Go (as Nix builds them, too), curl,
 // Python's requests and pip, Git, Cargo, the AWS programs, gRPC.
-inline constexpr std::array<std::string_view, 9> kBundleVariables{
-    "SSL_CERT_FILE",      "NIX_SSL_CERT_FILE", "CURL_CA_BUNDLE",
-    "REQUESTS_CA_BUNDLE", "PIP_CERT",          "GIT_SSL_CAINFO",
-    "CARGO_HTTP_CAINFO",  "AWS_CA_BUNDLE",     "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"};
+inline constexpr std::array<std::string_view, 10> kBundleVariables{
+    "SSL_CERT_FILE",     "NIX_SSL_CERT_FILE",
+    "CURL_CA_BUNDLE",    "REQUESTS_CA_BUNDLE",
+    "PIP_CERT",          "GIT_SSL_CAINFO",
+    "CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE",
+    "HTTPLIB2_CA_CERTS", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"};
 // These add to it: Node, Deno.
 inline constexpr std::array<std::string_view, 2> kAddingVariables{"NODE_EXTRA_CA_CERTS",
                                                                   "DENO_CERT"};

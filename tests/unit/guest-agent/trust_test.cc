@@ -40,9 +40,9 @@ TEST_F(TrustTest, JoinsWhatTheImageTrusts) {
   EXPECT_TRUE(text(kDebian).starts_with("theirs\n# This sandbox's own"));
   EXPECT_NE(text(kDebian).find("\nOURS\n"), std::string::npos);
   EXPECT_EQ(text("/etc/ssl/certs/mvm-sandbox.pem"), "OURS\n");
-  for (const char* name :
-       {"SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO", "PIP_CERT",
-        "CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"})
+  for (const char* name : {"SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE",
+                           "GIT_SSL_CAINFO", "PIP_CERT", "CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE",
+                           "HTTPLIB2_CA_CERTS", "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH"})
     EXPECT_THAT(env, Contains(Pair(name, at(kDebian))));
   for (const char* name : {"NODE_EXTRA_CA_CERTS", "DENO_CERT"})
     EXPECT_THAT(env, Contains(Pair(name, at("/etc/ssl/certs/mvm-sandbox.pem"))));
