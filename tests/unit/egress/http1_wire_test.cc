@@ -99,6 +99,52 @@ print(until(b'\r\n\r\n').split('\r\n')[0]))"),
               HasSubstr("HTTP/1.1 403 Forbidden\n"));
 }
 
+// Answers without a body leave the connection as it is, whatever length their heads speak of.
+TEST_F(Http1Wire, AnswersWithoutABodyEndWithTheirHead) {
+  serve_raw(R"(
+    for answer in (b'204 No Content\r\nX: 1', b'304 Not Modified\r\nContent-Length: 5\r\nETag: "a"',
+                   b'200 OK\r\nContent-Length: 7', b'200 OK\r\nContent-Length: 4\r\n\r\nbody'):
+      until(b'\r\n\r\n'); got = b''
+      say(b'HTTP/1.1 ' + answer + (b'' if b'body' in answer else b'\r\n\r\n')))");
+  start_proxy();
+  const std::string out = client(R"(
+for method in (b'DELETE', b'GET', b'HEAD', b'GET'):
+  s.sendall(method + b' /v1/a HTTP/1.1\r\nHost: api.example\r\n\r\n')
+  head, _, rest = until(b'\r\n\r\n').partition('\r\n\r\n'); got = b''
+  if 'Length: 4' in head and not rest: rest = until(b'body')
+  print(head.split()[1], 'Length: 5' in head, 'Length: 7' in head, repr(rest))
+)");
+  EXPECT_EQ(out,
+            "204 False False ''\n304 True False ''\n200 False True ''\n200 False False 'body'\n");
+}
+
+// A head has an end, and a length that it may have.
+TEST_F(Http1Wire, HeadsThatDoNotEndAreRefused) {
+  Program& server = serve_raw("    print(until(b'never'), flush=True)");
+  start_proxy();
+  const std::string out = client(R"(
+import select
+def attempt(first, more):
+  s = socket.create_connection(('api.example', 80)); s.settimeout(30)
+  try:
+    s.sendall(first)
+    for i in range(1 << 20):
+      if select.select([s], [], [], 0)[0]: break
+      s.sendall(more(i))
+  except OSError: pass
+  try: return s.recv(12).decode()
+  except OSError as e: return type(e).__name__
+head = b'GET /v1/a HTTP/1.1\r\nHost: api.example\r\n'
+answers = [attempt(head, lambda i: b'X-%d: %s\r\n' % (i, b'x' * 4000)), attempt(head, lambda i: b'X: y\r\n'),
+           attempt(head + b'X: ', lambda i: b'x' * 4000), attempt(b'GET /v1/', lambda i: b'x' * 4000)]
+print(all(a in ('HTTP/1.1 431', 'HTTP/1.1 414', 'HTTP/1.1 400', 'ConnectionResetError') for a in answers), answers)
+)");
+  EXPECT_THAT(out, testing::StartsWith("True "));
+  EXPECT_EQ(server.exit().out, "");
+  EXPECT_THAT(told(),
+              testing::Contains("http deny protocol_unsupported api.example 93.184.216.34 80"));
+}
+
 // A refusal is a failure to programs that look at the status alone, and names itself to others.
 TEST_F(Http1Wire, RefusalsAreFailures) {
   serve_raw("    until(b'never')");

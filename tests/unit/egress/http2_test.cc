@@ -93,9 +93,17 @@ s.sendall(PREFACE + frame(1, 4, 1, field(b':method', b'CONNECT') + field(b':auth
 got = b''
 while b'protocol_unsupported' not in got: got += s.recv(65536)
 print('refused')
+# A WebSocket within a stream (RFC 8441), which nobody was offered, and what a proxy may not know at all.
+for id, kind in ((3, b'websocket'), (5, b'connect-udp')):
+  s.sendall(frame(1, 4, id, field(b':method', b'CONNECT') + field(b':protocol', kind) + field(b':scheme', b'https') +
+                  field(b':path', b'/') + field(b':authority', b'api.example')))
+  reset = b'\0\0\4\3\0' + id.to_bytes(4, 'big')
+  while reset not in got: got += s.recv(65536)
+  print('reset')
 )");
-  EXPECT_EQ(exit.out, "refused\n") << exit.err;
+  EXPECT_EQ(exit.out, "refused\nreset\nreset\n") << exit.err;
   EXPECT_THAT(server.exit().out, IsEmpty());
+  EXPECT_THAT(told(), Contains("http deny protocol_unsupported api.example 93.184.216.34 443"));
 }
 
 // Its rest would come for nothing.

@@ -160,6 +160,39 @@ TEST_F(HttpUpstream, ResumesSessions) {
   }
 }
 
+// Towards servers too: their part of a full handshake is what a new connection costs most.
+class ResumedServer : public HttpUpstream, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(ResumedServer, KnowsTheProxyAgain) {
+  const std::string path = certificate("api.example");
+  settings_.trust = crypto::TrustStore::from_pem(as_text(sys::read_file(path, 1 << 20)), path);
+  const Program& server = serve({"python3", "-u", "-c", R"(
+import socket, ssl, sys
+c = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); c.load_cert_chain(sys.argv[1], sys.argv[1] + '.key')
+c.maximum_version = ssl.TLSVersion[sys.argv[2]]
+l = socket.create_server(('93.184.216.34', 443))
+while True:
+  try:
+    s = c.wrap_socket(l.accept()[0], server_side=True); s.recv(65536)
+    print(s.session_reused, flush=True); s.sendall(b'HTTP/1.1 204 N\r\n\r\n'); s.unwrap(); s.close()
+  except OSError: pass
+)",
+                                 path, GetParam()},
+                                {ip(kPublic), 443});
+  allow_endpoint("GET https://api.example/**");
+  start_proxy();
+  for (int i = 0; i < 3; ++i) {
+    const auto exit = guest(
+        {"curl", "-sS", "--cacert", authority_, "-w", "%{http_code}", "https://api.example/"});
+    EXPECT_EQ(exit.out, "204") << exit.err;
+  }
+  EXPECT_TRUE(eventually([&] { return server.exit().out == "False\nTrue\nTrue\n"; }))
+      << server.exit().out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Versions, ResumedServer, ::testing::Values("TLSv1_2", "TLSv1_3"),
+                         [](const auto& made) { return std::string(made.param); });
+
 // A host that is not looked into is relayed to who presents its name, and to nobody else.
 TEST_F(HttpUpstream, ABypassedHostIsStillHeldToItsName) {
   const std::string path = certificate("api.example");
