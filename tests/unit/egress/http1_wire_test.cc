@@ -118,6 +118,23 @@ for method in (b'DELETE', b'GET', b'HEAD', b'GET'):
             "204 False False ''\n304 True False ''\n200 False True ''\n200 False False 'body'\n");
 }
 
+// Each word goes when the answer to the last has come: neither side waits for the other's end.
+TEST_F(Http1Wire, AnswersMayComeWhileTheRequestGoes) {
+  serve_raw(R"(
+    until(b'\r\n\r\n'); say(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n')
+    for word in (b'one', b'two', b'six'): until(word); say(b'3\r\n' + word.upper() + b'\r\n')
+    until(b'0\r\n\r\n'); say(b'0\r\n\r\n'); got = b''; until(b'/v1/b')
+    say(b'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nmore'))");
+  start_proxy();
+  const std::string out = client(R"(
+s.sendall(b'POST /v1/a HTTP/1.1\r\nHost: api.example\r\nTransfer-Encoding: chunked\r\n\r\n'); until(b'\r\n\r\n')
+for word in (b'one', b'two', b'six'): s.sendall(b'3\r\n' + word + b'\r\n'); until(word.upper() + b'\r\n')
+s.sendall(b'0\r\n\r\n'); until(b'\r\n0\r\n\r\n')
+s.sendall(b'GET /v1/b HTTP/1.1\r\nHost: api.example\r\n\r\n'); print(until(b'more')[-4:])
+)");
+  EXPECT_EQ(out, "more\n");
+}
+
 // A head has an end, and a length that it may have.
 TEST_F(Http1Wire, HeadsThatDoNotEndAreRefused) {
   Program& server = serve_raw("    print(until(b'never'), flush=True)");

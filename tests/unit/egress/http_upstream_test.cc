@@ -25,7 +25,7 @@ constexpr const char* kPublic = "93.184.216.34";
 // Sends "/to?URL" to URL, says "hello PATH" otherwise; prints what it was asked. With a certificate
 // it speaks TLS, of the version that is named.
 constexpr const char* kServer = R"(
-import http.server, ssl, sys
+import http.server, socket, ssl, sys
 class H(http.server.BaseHTTPRequestHandler):
   protocol_version = 'HTTP/1.1'
   def log_message(self, *a): print(self.headers['Host'], self.requestline, self.headers.get('Authorization'), flush=True)
@@ -35,7 +35,8 @@ class H(http.server.BaseHTTPRequestHandler):
     self.send_response(302 if to else 200)
     if to: self.send_header('Location', self.path[4:])
     self.send_header('Content-Length', str(len(text))); self.end_headers(); self.wfile.write(text)
-s = http.server.ThreadingHTTPServer((sys.argv[1], int(sys.argv[2])), H)
+class S(http.server.ThreadingHTTPServer): address_family = socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET
+s = S((sys.argv[1], int(sys.argv[2])), H)
 if len(sys.argv) > 3:
   c = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); c.load_cert_chain(sys.argv[3], sys.argv[3] + '.key')
   if len(sys.argv) > 4: c.maximum_version = ssl.TLSVersion[sys.argv[4]]
@@ -55,11 +56,12 @@ class HttpUpstream : public EgressTest {
   Program& serve_http() {
     return serve({"python3", "-u", "-c", kServer, kPublic, "80"}, {ip(kPublic), 80});
   }
-  Program& serve_https(const std::string& path, std::vector<std::string> version = {}) {
+  Program& serve_https(const std::string& path, std::vector<std::string> version = {},
+                       const std::string& address = kPublic) {
     settings_.trust = crypto::TrustStore::from_pem(as_text(sys::read_file(path, 1 << 20)), path);
-    std::vector<std::string> argv{"python3", "-u", "-c", kServer, kPublic, "443", path};
+    std::vector<std::string> argv{"python3", "-u", "-c", kServer, address, "443", path};
     argv.insert(argv.end(), version.begin(), version.end());
-    return serve(argv, {ip(kPublic), 443});
+    return serve(argv, {ip(address), 443});
   }
   void start_proxy() {
     EgressTest::start_proxy();
@@ -193,6 +195,36 @@ while True:
 INSTANTIATE_TEST_SUITE_P(Versions, ResumedServer, ::testing::Values("TLSv1_2", "TLSv1_3"),
                          [](const auto& made) { return std::string(made.param); });
 
+// An answer that ends with its connection is whole when TLS says so, and only then.
+TEST_F(HttpUpstream, AnEndThatTlsDoesNotTellIsNone) {
+  const std::string path = certificate("api.example");
+  settings_.trust = crypto::TrustStore::from_pem(as_text(sys::read_file(path, 1 << 20)), path);
+  serve({"python3", "-u", "-c", R"(
+import socket, ssl, sys
+c = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER); c.load_cert_chain(sys.argv[1], sys.argv[1] + '.key')
+l = socket.create_server(('93.184.216.34', 443))
+while True:
+  try:
+    s = c.wrap_socket(l.accept()[0], server_side=True); head = s.recv(65536)
+    chunked = b'Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n'
+    s.sendall(b'HTTP/1.1 200 OK\r\n' + (chunked if b'/chunked' in head else b'\r\nbody'))
+    if b'/cut' not in head: s = s.unwrap()
+    s.close()
+  except OSError: pass
+)",
+         path},
+        {ip(kPublic), 443});
+  allow_endpoint("GET https://api.example/**");
+  start_proxy();
+  const auto get = [&](const std::string& what) {
+    return guest({"curl", "-sS", "--cacert", authority_, "https://api.example/" + what});
+  };
+  const auto whole = get("whole");
+  EXPECT_EQ(whole.out, "body") << whole.err;
+  EXPECT_EQ(whole.code, 0) << whole.err;
+  for (const char* cut : {"cut", "chunked", "chunked/cut"}) EXPECT_NE(get(cut).code, 0) << cut;
+}
+
 // A host that is not looked into is relayed to who presents its name, and to nobody else.
 TEST_F(HttpUpstream, ABypassedHostIsStillHeldToItsName) {
   const std::string path = certificate("api.example");
@@ -238,23 +270,28 @@ TEST_F(HttpUpstream, AnEncryptedHelloCountsForNothing) {
 }
 
 // A server that has no name is its address, to the client and to the proxy.
-TEST_F(HttpUpstream, ServersWithoutANameAreTheirAddress) {
+class NamelessServer : public HttpUpstream, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(NamelessServer, IsItsAddress) {
+  const std::string address = GetParam();
+  own_address(address);
+  const std::string literal = ip(address).is_v4() ? address : "[" + address + "]";
   const std::string path = directory() + "/address.pem";
   const std::string command =
       "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=x "
       "-addext subjectAltName=IP:" +
-      std::string(kPublic) + " -keyout " + path + ".key -out " + path + " 2>/dev/null";
+      address + " -keyout " + path + ".key -out " + path + " 2>/dev/null";
   ASSERT_EQ(std::system(command.c_str()), 0);  // NOLINT: the test's own words
-  Program& server = serve_https(path);
-  allow_range("93.184.216.34:443");
+  Program& server = serve_https(path, {}, address);
+  allow_range(literal + ":443");
   settings_.policy.inspect.push_back({{}, {}, true});
   start_proxy();
-  const std::string url = "https://" + std::string(kPublic) + "/x";
-  EXPECT_EQ(guest({"curl", "-sS", "--cacert", authority_, url}).out, "hello /x");
-  EXPECT_THAT(told(), Contains("http allow allowed GET 93.184.216.34 443"));
+  const std::string url = "https://" + literal + "/x";
+  EXPECT_EQ(guest({"curl", "-sS", "-g", "--cacert", authority_, url}).out, "hello /x");
+  EXPECT_THAT(told(), Contains("http allow allowed GET " + address + " 443"));
   // A name that the guest has from elsewhere opens nothing more.
   EXPECT_THAT(guest({"curl", "-sS", "--cacert", authority_, "--resolve",
-                     "api.example:443:93.184.216.34", "https://api.example/y"})
+                     "api.example:443:" + literal, "https://api.example/y"})
                   .out,
               HasSubstr("policy_denied"));
   EXPECT_THAT(server.exit().out, Not(HasSubstr("/y")));
@@ -262,8 +299,11 @@ TEST_F(HttpUpstream, ServersWithoutANameAreTheirAddress) {
   policy::Policy policy = settings_.policy;
   policy.inspect.clear();
   proxy_->set_policy(policy, Mode::Enforce);
-  EXPECT_EQ(guest({"curl", "-sS", "--cacert", path, url}).out, "hello /x");
+  EXPECT_EQ(guest({"curl", "-sS", "-g", "--cacert", path, url}).out, "hello /x");
 }
+
+INSTANTIATE_TEST_SUITE_P(Families, NamelessServer, ::testing::Values(kPublic, "2600:6::6"),
+                         [](const auto& made) { return made.index == 0 ? "IPv4" : "IPv6"; });
 
 TEST_F(HttpUpstream, AnAddressIsProvedByACertificateToo) {
   serve_https(certificate("api.example"));
