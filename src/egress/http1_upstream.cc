@@ -1,4 +1,7 @@
 // The side of an inspected connection that leads to the server.
+#include <algorithm>
+#include <iterator>
+
 #include "http1_flow.h"
 
 namespace mvm::egress {
@@ -6,6 +9,12 @@ namespace {
 
 using crypto::TlsPhase;
 using policy::Reason;
+
+// What comes of asking twice is what comes of asking once (RFC 9110 §9.2.2).
+bool is_idempotent(std::string_view method) noexcept {
+  constexpr std::string_view kMethods[] = {"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"};
+  return std::ranges::find(kMethods, method) != std::end(kMethods);
+}
 
 }
 
@@ -44,7 +53,8 @@ void Http1Flow::upstream_lost(Channel::State state) {
   }
   if (stage_ != Stage::Active) return upstream_.reset();
   // One that was kept may have been closed just as the request was on its way (RFC 9112 §9.3.1).
-  if (up.reused && !up.answered && !body_sent_ && !guest_ended_) return connect();
+  const bool repeatable = !body_sent_ && is_idempotent(request_.method);
+  if (up.reused && !up.answered && repeatable && !guest_ended_) return connect();
   const bool truncated = tls_failed || state == Channel::State::Failed;
   if (!truncated && up.parser.end_of_input().kind == http::EventKind::End && response_begun_) {
     up.ended = true;

@@ -135,6 +135,29 @@ s.sendall(b'GET /v1/b HTTP/1.1\r\nHost: api.example\r\n\r\n'); print(until(b'mor
   EXPECT_EQ(out, "more\n");
 }
 
+// A connection that was kept may end as a request is on its way, and what has become of that
+// nobody knows. Only what may be done twice is asked for again (RFC 9110 §9.2.2).
+TEST_F(Http1Wire, WhatMayNotBeDoneTwiceIsNotAskedForTwice) {
+  Program& server = serve_raw(R"(
+    def asked():
+      global got
+      head = until(b'\r\n\r\n'); got = b''; print(head.split()[0].decode(), flush=True)
+    asked(); say(b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi'); asked())");
+  start_proxy();
+  const std::string out = client(R"(
+for method in (b'GET', b'DELETE', b'POST', b'PATCH'):
+  s = socket.create_connection(('api.example', 80)); s.settimeout(30)
+  for one in (b'GET', method):
+    got = b''
+    s.sendall(one + b' /v1/a HTTP/1.1\r\nHost: api.example\r\nContent-Length: 0\r\n\r\n')
+    head = until(b'\r\n\r\n')
+    if '200' in head: until(b'hi')
+  print(method.decode(), head.split()[1]); s.close()
+)");
+  EXPECT_EQ(out, "GET 200\nDELETE 200\nPOST 502\nPATCH 502\n");
+  EXPECT_EQ(server.exit().out, "GET\nGET\nGET\nGET\nDELETE\nDELETE\nGET\nPOST\nGET\nPATCH\n");
+}
+
 // A head has an end, and a length that it may have.
 TEST_F(Http1Wire, HeadsThatDoNotEndAreRefused) {
   Program& server = serve_raw("    print(until(b'never'), flush=True)");
