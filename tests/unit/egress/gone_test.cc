@@ -105,7 +105,7 @@ TEST_F(Gone, IsNoReasonToAskTheServerAgain) {
   const auto client = curl({"http://api.example/v1/fast", "http://api.example/v1/slow"});
   ASSERT_TRUE(says(server, "asked /v1/slow"));
   client->kill();
-  ASSERT_TRUE(all_over());
+  ASSERT_TRUE(says(server, "gone ") && all_over());
   EXPECT_EQ(server.exit().out, "asked /v1/fast\nasked /v1/slow\ngone /v1/slow\n");
 }
 
