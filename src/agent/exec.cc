@@ -1,11 +1,27 @@
 #include "mvm/agent/exec.h"
 
+#include <algorithm>
+
 namespace mvm::agent {
 
-Command::Command(Connection& connection, const proto::ExecRequest& request)
-    : connection_(connection), redact_(request.redact) {
-  MVM_ASSERT(!request.stdin_open && !request.tty && !request.detach);
+Command::Command(Connection& connection, const proto::ExecRequest& request, ByteView input)
+    : connection_(connection),
+      input_(input),
+      input_open_(request.stdin_open),
+      redact_(request.redact) {
+  MVM_ASSERT(request.stdin_open == !input.empty() && !request.tty && !request.detach);
   connection_.start(request.encode(), Call::Kind::Exec);
+}
+
+void Command::send_input() {
+  while (!input_.empty() && connection_.room() > 0) {
+    const ByteView piece = input_.first(std::min(connection_.room(), input_.size()));
+    connection_.send_data(piece);
+    input_ = input_.subspan(piece.size());
+  }
+  if (!input_.empty() || !input_open_) return;
+  connection_.send_end_of_data();
+  input_open_ = false;
 }
 
 std::optional<Command::Piece> Command::redacted(Stream stream, ByteView data) {
@@ -32,6 +48,7 @@ std::optional<Command::Piece> Command::next(Limit limit) {
   if (taken_ > 0) connection_.consumed(taken_);
   taken_ = 0;
   while (true) {
+    send_input();
     const Incoming incoming = connection_.wait(limit);
     switch (incoming.what) {
       case Incoming::What::Stdout:
@@ -55,7 +72,7 @@ std::optional<Command::Piece> Command::next(Limit limit) {
         return rest();
       }
       default:
-        break;  // credit for an input that there is none of
+        break;  // credit for the input
     }
   }
 }

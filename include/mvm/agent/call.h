@@ -49,7 +49,9 @@ class Call {
   std::optional<uint32_t> consume(size_t length) noexcept { return receive_.consume(length); }
 
  private:
-  bool sends() const noexcept { return kind_ == Kind::Put || kind_ == Kind::Duplex; }
+  bool sends() const noexcept {
+    return kind_ == Kind::Put || kind_ == Kind::Duplex || kind_ == Kind::Exec;
+  }
   bool receives() const noexcept { return kind_ == Kind::Get || kind_ == Kind::Duplex; }
 
   uint32_t stream_;

@@ -1,8 +1,9 @@
 #pragma once
-// A command in a sandbox over a Connection, without an input: what it prints as it comes, and how
-// it ended. The errors of Connection; what `output` throws closes the connection, and so ends the
-// command. Where the request says so, personal data and keys in the output are replaced, in each
-// stream by itself; then a piece may come later than it was printed, by the word that it ends with.
+// A command in a sandbox over a Connection: what it prints as it comes, and how it ended. Its input
+// is known beforehand, or there is none. The errors of Connection; what `output` throws closes the
+// connection, and so ends the command. Where the request says so, personal data and keys in the
+// output are replaced, in each stream by itself; then a piece may come later than it was printed,
+// by the word that it ends with.
 
 #include <array>
 #include <functional>
@@ -20,8 +21,9 @@ enum class Stream { Out, Err };
 // The pull side, for whoever wants to be the one who asks.
 class Command {
  public:
-  // Starts it; `request.stdin_open` and `request.tty` must be false.
-  Command(Connection& connection, const proto::ExecRequest& request);
+  // Starts it; `request.tty` must be false, and `request.stdin_open` says whether there is an
+  // `input`, which is borrowed until the command has ended.
+  Command(Connection& connection, const proto::ExecRequest& request, ByteView input = {});
   // The next of its output, valid until the next call; nothing once it has ended.
   struct Piece {
     Stream stream = Stream::Out;
@@ -32,10 +34,13 @@ class Command {
   const proto::ExecResult& result() const;
 
  private:
+  void send_input();
   std::optional<Piece> redacted(Stream stream, ByteView data);
   std::optional<Piece> rest();
 
   Connection& connection_;
+  ByteView input_;  // what was not sent yet
+  bool input_open_ = false;
   size_t taken_ = 0;  // of the piece that was given out
   bool redact_ = false;
   std::array<protect::Redactor, 2> redactors_;  // by stream
