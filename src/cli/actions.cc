@@ -35,6 +35,8 @@ int run_command(Context& context, const Arguments& arguments) {
       return stats(context, arguments);
     case Verb::Port:
       return port(context, port_options(arguments));
+    case Verb::Mcp:
+      return mcp(context, arguments);
     case Verb::Logs:
       return logs(context, arguments);
     case Verb::Ps:

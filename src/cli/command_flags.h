@@ -199,6 +199,13 @@ inline constexpr std::array<std::string_view, 5> kPortExamples = {
     "mvm port agent-sandbox", "mvm port agent-sandbox 8080:80",
     "mvm port agent-sandbox 0:3000 --json", "mvm port agent-sandbox 192.0.2.1:8443:443",
     "mvm port agent-sandbox --remove 8080"};
+inline constexpr std::array kMcpOptions = {
+    Option{0, "redact", "", "",
+           "Replace personal data and keys in output and files by [redacted], whatever the "
+           "sandbox's own protection is."},
+    Option{0, "no-redact", "", "", "Never do so."}, kName};
+inline constexpr std::array<std::string_view, 2> kMcpExamples = {"mvm mcp agent-sandbox",
+                                                                 "mvm mcp agent-sandbox --redact"};
 inline constexpr std::array<std::string_view, 2> kStatsExamples = {
     "mvm stats agent-sandbox", "mvm stats agent-sandbox --json"};
 inline constexpr std::array<std::string_view, 1> kInspectExamples = {"mvm inspect agent-sandbox"};

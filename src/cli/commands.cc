@@ -92,6 +92,16 @@ constexpr std::array kCommands = {
             "Published ports are the sandbox's: they end when it ends, and are there again at its "
             "next start.",
             kPortPositionals, kPortOptions, "", false, kPortExamples},
+    Command{Verb::Mcp, "mcp", "", kSandboxes,
+            "Let a model use a sandbox, by the Model Context Protocol",
+            "Serves the tools run, read_file, write_file, list_files and network_refusals to one "
+            "client on standard input and output: a line a message, no port. A program that a "
+            "model works with starts it. The sandbox and what it may do are yours to decide: "
+            "the tools act in it alone, and can neither start, change nor end it.\n\n"
+            "What commands print and files hold is redacted as by `mvm exec --redact` where the "
+            "sandbox's protection of personal data is on. The end of standard input ends the "
+            "server, and the commands that it runs.",
+            kNamePositional, kMcpOptions, "", false, kMcpExamples},
     Command{Verb::Down, "down", "stop", kSandboxes, "Stop sandboxes",
             "Asks the sandbox to end, and ends it when it has not after the grace time. Its disk "
             "stays: `mvm up NAME` starts it again. Stopping a stopped sandbox is no error.",

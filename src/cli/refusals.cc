@@ -171,26 +171,28 @@ std::string Refusals::as_rules() const {
 
 // The records of the whole log, or of one run: from its beginning to its end. Logs grow at their
 // end, so that is where a run is looked for.
-static void read_refusals(const std::string& directory, const std::string& run, Refusals& out) {
+Refusals read_refusals(const store::Paths& paths, const std::string& log, const std::string& run) {
+  const std::string directory = paths.audit_log(log);
+  Refusals out;
   auto files = audit::file_numbers(directory);
   bool within = run.empty();
   while (!files.empty()) {
     audit::Reader reader(directory, within ? 0 : files.back() - 1);
     while (const auto read = reader.next()) {
       const bool own = !run.empty() && read->line.field("run_id") == run;
-      if (own && read->line.kind == "exec_ended") return;
+      if (own && read->line.kind == "exec_ended") return out;
       within = within || own;
       if (within) out.take(read->line);
     }
-    if (within) return;
+    if (within) break;
     files.pop_back();
   }
+  return out;
 }
 
 void tell_refusals(Context& context, const std::string& log, const std::string& run,
                    const std::string& hint) {
-  Refusals refusals;
-  read_refusals(context.paths.audit_log(log), run, refusals);
+  const Refusals refusals = read_refusals(context.paths, log, run);
   std::vector<const Refusal*> refused;
   std::vector<const Refusal*> audited;
   for (const Refusal& each : refusals.all()) (each.audited ? audited : refused).push_back(&each);

@@ -39,6 +39,9 @@ class Refusals {
   size_t more_ = 0;
 };
 
+// Of this log; with `run`, what came while that ran.
+Refusals read_refusals(const store::Paths& paths, const std::string& log, const std::string& run);
+
 // Prints on standard error what the sandbox with this log was refused; `run` names a command, and
 // then it is what happened while that ran. `hint` is a command that tells more.
 void tell_refusals(Context& context, const std::string& log, const std::string& run,

@@ -44,6 +44,7 @@ int copy(Context& context, const CopyOptions& options);
 int files(Context& context, const Arguments& arguments);  // the commands `fs ...`
 int stats(Context& context, const Arguments& arguments);
 int port(Context& context, const PortOptions& options);
+int mcp(Context& context, const Arguments& arguments);
 
 // ---- images ----------------------------------------------------------------------------------
 int image_import(Context& context, const Arguments& arguments);

@@ -29,6 +29,7 @@ enum class Verb {
   Inspect,
   Stats,
   Port,
+  Mcp,
   Down,
   Remove,
   ImageImport,
