@@ -77,6 +77,7 @@ bool refused_by_profile(std::string_view verb, const Error& error) {
 }
 
 Status status_of(std::string_view verb, const Error& error) {
+  if (verb.empty()) return Status::Internal;  // the sandbox was not asked
   if (refused_by_profile(verb, error)) return Status::PolicyDenied;
   switch (error.kind()) {
     case Kind::Invalid:

@@ -182,9 +182,9 @@ class Server {
     tell_progress();
     if (ready <= 0) return;
     if (entries[kEnded].revents != 0) take_results();
-    // A pipe without a reader, or a socket whose other end is closed.
-    if ((entries[kOut].revents & (POLLERR | POLLNVAL)) != 0) gone_ = true;
-    if ((entries[kOut].revents & POLLOUT) != 0) write_piece();
+    // A pipe without a reader (POLLERR), or a socket whose other end is closed.
+    if ((entries[kOut].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) gone_ = true;
+    if (!gone_ && (entries[kOut].revents & POLLOUT) != 0) write_piece();
     if (entries[kIn].revents != 0) read_some();
   }
 

@@ -1159,5 +1159,19 @@ TEST(Tame, ShowsControlBytesAndLetsTextPass) {
             "31m");
 }
 
+TEST_F(Actions, McpServesASandboxThatThereIs) {
+  EXPECT_THAT(failure({"mcp", "web", "--redact", "--no-redact"}), HasSubstr("contradict"));
+  EXPECT_EQ(failure({"mcp", "web"}), "there is no sandbox 'web'");
+  // Until it runs, each call says so. This client has nothing to say.
+  daemon.by_name["web"].name = "web";
+  daemon.by_name["web"].state = api::SandboxState::Stopped;
+  const sys::Fd input = sys::Fd(::dup(STDIN_FILENO));
+  const sys::Fd nothing = sys::open_file("/dev/null", O_RDONLY);
+  ::dup2(nothing.get(), STDIN_FILENO);
+  EXPECT_EQ(run({"mcp", "web"}), 0);
+  EXPECT_EQ(err, "mvm: sandbox 'web' is stopped; `mvm up web` starts it\n");
+  ::dup2(input.get(), STDIN_FILENO);
+}
+
 }
 }

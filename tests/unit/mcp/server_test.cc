@@ -154,6 +154,25 @@ TEST_F(WithSandbox, ClientThatIsGoneEndsTheServer) {
   session.close();  // joins it
 }
 
+// Its words may go on coming: nobody is there to hear the answers.
+TEST_F(WithSandbox, ClientThatTakesNothingAnyMoreEndsTheServer) {
+  for (const bool pipe : {true, false}) {
+    auto [ours, in] = sys::socket_pair(sys::SocketType::Stream);
+    auto [reader, out] = sys::socket_pair(sys::SocketType::Stream);
+    if (pipe) {
+      std::array<int, 2> ends{};
+      ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+      reader = sys::Fd(ends[0]);
+      out = sys::Fd(ends[1]);
+    }
+    const Target served = target();
+    const ServerOptions options{in.get(), out.get(), "1", std::chrono::minutes(1)};
+    std::thread server([&] { serve(served, options); });
+    reader.reset();
+    server.join();
+  }
+}
+
 TEST_F(WithSandbox, RunsSeveralCallsAtOnceAndIsBusyBeyond) {
   ASSERT_EQ(::mkfifo(in("fifo").c_str(), 0600), 0);
   const sys::Fd fifo = sys::open_file(in("fifo"), O_RDWR);

@@ -1,6 +1,7 @@
 #pragma once
 // A client of the server, and sandboxes for it.
 
+#include <array>
 #include <csignal>
 #include <stdexcept>
 #include <string>
