@@ -5,7 +5,7 @@ _mvm_offer() {
     images) COMPREPLY=($(compgen -W "$(mvm image ls --quiet 2>/dev/null)" -- "$2"));;
     files) COMPREPLY=($(compgen -f -- "$2"));;
     shells) COMPREPLY=($(compgen -W 'bash zsh fish' -- "$2"));;
-    commands) COMPREPLY=($(compgen -W 'init up run exec shell console cp logs ps inspect stats port down rm fs image build builder kernel audit ai metrics secret policy doctor config daemon completion version help' -- "$2"));;
+    commands) COMPREPLY=($(compgen -W 'init up run exec shell console cp logs ps inspect stats port mcp down rm fs image build builder kernel audit ai metrics secret policy doctor config daemon completion version help' -- "$2"));;
   esac
 }
 _mvm() {
@@ -66,6 +66,7 @@ _mvm() {
     'inspect') flags='--name --json --help' offer=sandboxes;;
     'stats') flags='--name --json --help' offer=sandboxes;;
     'port') flags='--remove --quiet --json --help' offer=sandboxes;;
+    'mcp') flags='--redact --no-redact --name --help' offer=sandboxes;;
     'down'|'stop') flags='--grace --kill --rm --name --quiet --json --help' offer=sandboxes;;
     'rm') flags='--force --name --quiet --help' offer=sandboxes;;
     'fs read'|'fs cat') flags='--offset --length --redact --root --help' offer=nothing;;

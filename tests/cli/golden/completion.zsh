@@ -15,6 +15,7 @@ _mvm_commands() {
     'inspect:Print all that is known of a sandbox'
     'stats:Print what a running sandbox uses'
     'port:Lead ports of this host to a sandbox'
+    'mcp:Let a model use a sandbox, by the Model Context Protocol'
     'down:Stop sandboxes'
     'rm:Remove stopped sandboxes'
     'fs:the fs commands'
@@ -74,6 +75,7 @@ _mvm() {
     'inspect') _arguments -s '--name[The sandbox, instead of the argument NAME.]:sandbox:_mvm_sandboxes' '--json[Print it on one line.]' '--help[Print help]' '1:sandbox:_mvm_sandboxes';;
     'stats') _arguments -s '--name[The sandbox, instead of the argument NAME.]:sandbox:_mvm_sandboxes' '--json[Print one JSON document instead of text.]' '--help[Print help]' '1:sandbox:_mvm_sandboxes';;
     'port') _arguments -s '*--remove[Take this port back; connections that are open go on. May be given many times.]:value: ' '--quiet[Print no progress and no closing line.]' '-q[Print no progress and no closing line.]' '--json[Print one JSON document instead of text.]' '--help[Print help]' '1:sandbox:_mvm_sandboxes' '*:value: ';;
+    'mcp') _arguments -s '--redact[Replace personal data and keys in output and files by \[redacted\], whatever the sandbox'\''s own protection is.]' '--no-redact[Never do so.]' '--name[The sandbox, instead of the argument NAME.]:sandbox:_mvm_sandboxes' '--help[Print help]' '1:sandbox:_mvm_sandboxes';;
     'down'|'stop') _arguments -s '--grace[How long it may take to end by itself. Default\: 10s.]:value: ' '--kill[Do not ask it, end it at once.]' '--rm[Remove it, with all it wrote, as well.]' '--name[The sandbox, instead of the argument NAME.]:sandbox:_mvm_sandboxes' '--quiet[Print no progress and no closing line.]' '-q[Print no progress and no closing line.]' '--json[Print one JSON document instead of text.]' '--help[Print help]' '*:sandbox:_mvm_sandboxes';;
     'rm') _arguments -s '--force[End it first when it runs; no error when there is none.]' '-f[End it first when it runs; no error when there is none.]' '--name[The sandbox, instead of the argument NAME.]:sandbox:_mvm_sandboxes' '--quiet[Print no progress and no closing line.]' '-q[Print no progress and no closing line.]' '--help[Print help]' '*:sandbox:_mvm_sandboxes';;
     'fs read'|'fs cat') _arguments -s '--offset[Start there, such as 4096 or 4G. Default\: 0.]:value: ' '--length[Read at most so much. Default\: to the end.]:value: ' '--redact[Replace personal data and keys by \[redacted\].]' '--root[Take PATH relative to this folder of the sandbox, and refuse it when anything on the way (.., a link, a mount) leads out of there.]:value: ' '--help[Print help]' '1:value: ';;
