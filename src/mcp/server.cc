@@ -205,6 +205,8 @@ class Server {
     for (const auto& [number, job] : jobs_) sys::signal_event(job.interrupt.get());
     for (auto& [number, job] : jobs_) job.thread.join();
     jobs_.clear();
+    results_.clear();  // no thread is left that could add to them
+    sys::drain_event(ended_.get());
   }
 
   const Target& target_;

@@ -140,7 +140,8 @@ TEST_F(WithSandbox, ClosingItsInputEndsTheServerAndItsCommands) {
               {{"argv", {"sh", "-c", "exec 9>'" + in("fifo") + "'; echo up >&9; sleep 1000"}}});
   pollfd entry{fifo.get(), POLLIN, 0};
   ASSERT_EQ(::poll(&entry, 1, kPatience), 1);
-  session.send(R"({"jsonrpc":"2.0","id":7,"method":"ping"})");
+  // Of more than one piece, so that there is something left to say once the commands have ended.
+  session.send(R"({"jsonrpc":"2.0","id":7,"method":"tools/list"})");
   session.end_input();
   EXPECT_EQ(session.next().at("id"), 7);  // what was asked before is answered
   EXPECT_THROW(session.next(), std::runtime_error);
