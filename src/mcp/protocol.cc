@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kRevisions{"2024-11-05", "2025-03-26", "2025-06-18",
                                                      "2025-11-25"};
-constexpr Revision kNewest = Revision::V2025_11_25;
+constexpr Revision kNewest = Revision::Nov2025;
 
 constexpr json::Limits kLimits{.bytes = kMaxLine};
 
@@ -33,9 +33,9 @@ bool is_token(const json::Value& value) {
 
 // The member, or null.
 const json::Value& member(const json::Value& object, std::string_view key) {
-  static const json::Value kNone;
+  static const json::Value none;
   const auto found = object.find(key);
-  return found == object.end() ? kNone : *found;
+  return found == object.end() ? none : *found;
 }
 
 json::Ordered envelope() { return {{"jsonrpc", "2.0"}}; }
@@ -73,7 +73,7 @@ void Protocol::take_too_long() {
 }
 
 void Protocol::take_batch(const json::Value& messages, Step& step) {
-  if (revision_ != Revision::V2025_03_26)
+  if (revision_ != Revision::Mar2025)
     return fail(nullptr, Fault::InvalidRequest, "this revision of the protocol has no batches",
                 nullptr);
   if (messages.empty() || messages.size() > kMaxBatch)
@@ -85,14 +85,14 @@ void Protocol::take_batch(const json::Value& messages, Step& step) {
 }
 
 void Protocol::take_message(const json::Value& message, const BatchPtr& batch, Step& step) {
-  static const json::Value kNoId;
+  static const json::Value no_id;
   if (!message.is_object())
-    return fail(kNoId, Fault::InvalidRequest, "a message is an object", batch);
+    return fail(no_id, Fault::InvalidRequest, "a message is an object", batch);
   const json::Value& id = member(message, "id");
   const bool wants_answer = message.contains("id");
   const bool legal = is_token(id);
   const auto invalid = [&](std::string_view why) {
-    fail(legal ? id : kNoId, Fault::InvalidRequest, why, batch);
+    fail(legal ? id : no_id, Fault::InvalidRequest, why, batch);
   };
   if (member(message, "jsonrpc") != "2.0") return invalid("jsonrpc must be \"2.0\"");
   const json::Value& method = member(message, "method");
@@ -101,9 +101,9 @@ void Protocol::take_message(const json::Value& message, const BatchPtr& batch, S
   if (!method.is_string()) return invalid("method must be a string");
   const auto& name = method.get_ref<const std::string&>();
 
-  static const json::Value kNoParams = json::Value::object();
+  static const json::Value no_params = json::Value::object();
   const json::Value& given = member(message, "params");
-  const json::Value& params = given.is_null() ? kNoParams : given;
+  const json::Value& params = given.is_null() ? no_params : given;
   if (!wants_answer) {
     if (params.is_object()) take_notification(name, params, step);
     return;
@@ -112,7 +112,7 @@ void Protocol::take_message(const json::Value& message, const BatchPtr& batch, S
   // Under the id itself this would be the answer to the other one.
   const auto same = [&](const auto& entry) { return entry.second.id == id; };
   if (std::ranges::any_of(running_, same))
-    return fail(kNoId, Fault::InvalidRequest, "a request with this id still runs", batch);
+    return fail(no_id, Fault::InvalidRequest, "a request with this id still runs", batch);
   const Request request{id, name, params, batch};
   if (!params.is_object()) return fail(request, Fault::InvalidParams, "params must be an object");
   take_request(request, step);
@@ -152,7 +152,7 @@ void Protocol::initialize(const Request& request) {
   result["protocolVersion"] = revision_name(*revision_);
   result["capabilities"] = {{"tools", {{"listChanged", false}}}};
   result["serverInfo"] = {{"name", "mvm"}, {"version", info_.version}};
-  if (at_least(Revision::V2025_06_18)) result["serverInfo"]["title"] = "mvm sandbox";
+  if (at_least(Revision::Jun2025)) result["serverInfo"]["title"] = "mvm sandbox";
   result["instructions"] = info_.instructions;
   succeed(request, std::move(result));
 }
@@ -162,8 +162,8 @@ void Protocol::list_tools(const Request& request) {
     return fail(request, Fault::InvalidParams, "the list has one page, and so no cursor");
   json::Ordered tools = tools_;
   for (auto& tool : tools) {
-    if (!at_least(Revision::V2025_03_26)) tool.erase("annotations");
-    if (at_least(Revision::V2025_06_18)) continue;
+    if (!at_least(Revision::Mar2025)) tool.erase("annotations");
+    if (at_least(Revision::Jun2025)) continue;
     tool.erase("title");
     tool.erase("outputSchema");
   }
@@ -199,7 +199,7 @@ void Protocol::finish(uint64_t number, const ToolResult& result) {
     json::Ordered body;
     body["content"] = json::Ordered::array(
         {json::Ordered{{"type", "text"}, {"text", json::dump(result.structured)}}});
-    if (at_least(Revision::V2025_06_18)) body["structuredContent"] = result.structured;
+    if (at_least(Revision::Jun2025)) body["structuredContent"] = result.structured;
     body["isError"] = result.is_error;
     json::Ordered message = envelope();
     message["id"] = call.id;
@@ -217,7 +217,7 @@ void Protocol::progress(uint64_t number, double seconds) {
   message["method"] = "notifications/progress";
   message["params"] = {{"progressToken", json::Ordered(found->second.progress_token)},
                        {"progress", seconds}};
-  if (at_least(Revision::V2025_03_26))
+  if (at_least(Revision::Mar2025))
     message["params"]["message"] =
         "still running, seconds: " + std::to_string(std::lround(seconds));
   send(message);

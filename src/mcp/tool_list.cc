@@ -34,7 +34,7 @@ Json input(Json properties, Json required) {
 }
 
 // Of each tool's results, good or bad.
-Json output(Json own) {
+Json output(const Json& own) {
   Json properties = {{"status", choice("What became of the call.",
                                        Json::array({"ok", "command_failed", "timed_out",
                                                     "policy_denied", "invalid", "file_error",

@@ -20,8 +20,9 @@
 
 namespace mvm::mcp {
 
-// Newer first. 2025-03-26 alone has batches; structured results came with 2025-06-18.
-enum class Revision { V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25 };
+// By their dates, older first. 2025-03-26 alone has batches; structured results came with
+// 2025-06-18.
+enum class Revision { Nov2024, Mar2025, Jun2025, Nov2025 };
 std::string_view revision_name(Revision revision);
 
 inline constexpr size_t kMaxBatch = 32;
