@@ -4,6 +4,8 @@
 
 #include <map>
 
+#include "mvm/base/token_bucket.h"
+
 #include "acceptor.h"
 #include "flow.h"
 

@@ -3,9 +3,8 @@
 
 #include <cstdint>
 
+#include "mvm/base/token_bucket.h"
 #include "mvm/egress/proxy.h"
-
-#include "token_bucket.h"
 
 namespace mvm::egress {
 

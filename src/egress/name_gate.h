@@ -14,8 +14,9 @@
 #include <set>
 #include <string>
 
+#include "mvm/base/token_bucket.h"
+
 #include "judge.h"
-#include "token_bucket.h"
 
 namespace mvm::egress {
 

@@ -2,20 +2,21 @@
 // A rate: so much a second, and as much at once after a quiet second.
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 
-#include "mvm/loop/loop.h"
-
-namespace mvm::egress {
+namespace mvm {
 
 class TokenBucket {
  public:
+  using Time = std::chrono::steady_clock::time_point;
+
   // 0: no limit.
   explicit TokenBucket(uint64_t per_second) : rate_(per_second), tokens_(per_second) {}
 
   bool unlimited() const noexcept { return rate_ == 0; }
   // As many of `wanted` as there are.
-  uint64_t take(uint64_t wanted, loop::Clock::time_point now) noexcept {
+  uint64_t take(uint64_t wanted, Time now) noexcept {
     if (unlimited()) return wanted;
     refill(now);
     const uint64_t taken = std::min(wanted, tokens_);
@@ -28,7 +29,7 @@ class TokenBucket {
   }
 
  private:
-  void refill(loop::Clock::time_point now) noexcept {
+  void refill(Time now) noexcept {
     using Seconds = std::chrono::duration<double>;
     const double elapsed = std::min(Seconds(now - last_).count(), 1.0);
     const auto fresh = static_cast<uint64_t>(elapsed * static_cast<double>(rate_));
@@ -39,7 +40,7 @@ class TokenBucket {
 
   uint64_t rate_;
   uint64_t tokens_;
-  loop::Clock::time_point last_;
+  Time last_;
 };
 
 }
