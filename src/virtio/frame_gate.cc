@@ -186,6 +186,8 @@ std::string_view frame_fault_name(FrameFault fault) noexcept {
       return "transport";
     case FrameFault::Offload:
       return "offload";
+    case FrameFault::Rate:
+      return "rate";
   }
   return "unknown";
 }
@@ -223,6 +225,18 @@ std::optional<FrameFault> judge_frame(const FrameOwner& owner, Features negotiat
   const auto header_length = transport_header(transport, start);
   if (!header_length) return FrameFault::Transport;
   return rewrite_offload(transport, *header_length, negotiated, header);
+}
+
+bool begins(ByteView start) noexcept {
+  Reader in(start);
+  in.skip(12);
+  const bool v4 = in.u16be() == kTypeIp4;  // of ARP what follows is zero there, which is no TCP
+  in.skip(v4 ? 9 : 6);
+  if (in.u8() != kTcp) return true;
+  in.skip(v4 ? 10 : 33);
+  in.skip(13);
+  constexpr uint8_t kSyn = 2;
+  return !in || (in.u8() & kSyn) != 0;
 }
 
 }

@@ -36,8 +36,8 @@ constexpr size_t kMaxSegments = 1024;
 
 }
 
-Net::Net(FramePort& port, const FrameOwner& owner, uint16_t mtu) noexcept
-    : port_(port), owner_(owner) {
+Net::Net(FramePort& port, const FrameOwner& owner, uint16_t mtu, Clock clock) noexcept
+    : port_(port), owner_(owner), clock_(clock) {
   config_ = {.mac = owner.mac, .status = 0, .max_queue_pairs = 1, .mtu = mtu};
   waiting_.reserve(kMaxQueueSize);
   segments_.reserve(kMaxSegments);
@@ -99,14 +99,19 @@ Progress Net::process(uint16_t index) noexcept {
       [] { return false; });
 }
 
+std::optional<FrameFault> Net::judge(NetHeader& header, ByteView start, uint64_t length) noexcept {
+  if (const auto fault = judge_frame(owner_, negotiated_, header, start, length)) return fault;
+  if (begins(start) && beginnings_.take(1, clock_()) == 0) return FrameFault::Rate;
+  return std::nullopt;
+}
+
 void Net::transmit(const Chain& chain) noexcept {
   ChainReader reader = chain.reader();
   auto header = reader.read_value<NetHeader>();
   const uint64_t length = reader.remaining();
   const size_t copied = header ? reader.read(start_) : 0;
   const auto fault =
-      header ? judge_frame(owner_, negotiated_, *header, std::span(start_).first(copied), length)
-             : FrameFault::Size;
+      header ? judge(*header, std::span(start_).first(copied), length) : FrameFault::Size;
   if (fault) {
     ++refused_.at(static_cast<size_t>(*fault));
     return;

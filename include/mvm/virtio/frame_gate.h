@@ -3,8 +3,8 @@
 // an offload header that is true. Everything else ends here, before the host's network code sees
 // it.
 //
-// Stateless, on purpose: who may be talked to is decided behind it. No VLANs, no fragments, no IP
-// options or extension headers, no sources but the guest's.
+// Who may be talked to is decided behind it. No VLANs, no fragments, no IP options or extension
+// headers, no sources but the guest's; and of frames that begin something only so many a second.
 
 #include <array>
 #include <cstdint>
@@ -52,8 +52,9 @@ enum class FrameFault : uint8_t {
   ForeignAddress,
   Transport,  // header of TCP, UDP or ICMP cut off or impossible
   Offload,    // the header in front asks for what the frame is not, or was not negotiated
+  Rate,       // one that begins something, and too many of them did
 };
-inline constexpr size_t kFrameFaults = 9;
+inline constexpr size_t kFrameFaults = 10;
 std::string_view frame_fault_name(FrameFault fault) noexcept;
 
 // Enough of a frame to judge it: Ethernet, IPv6 and the longest TCP header.
@@ -64,5 +65,13 @@ inline constexpr uint64_t kMaxFrame = 14 + 65535;
 // rewritten to what is true of the frame, so nothing of the guest's wording goes on.
 std::optional<FrameFault> judge_frame(const FrameOwner& owner, Features negotiated,
                                       NetHeader& header, ByteView start, uint64_t length) noexcept;
+
+// Whether a frame that passes begins something: a connection, a question, a datagram. Others are
+// segments of connections, which the host's own windows hold back. Each of these is work that its
+// bytes do not pay for: an answer, a record of the refusal, the proxy's attention.
+bool begins(ByteView start) noexcept;
+// Of these; more than any sandbox's limits of connections and queries come to, and as many at once
+// after a quiet second.
+inline constexpr uint64_t kBeginningsPerSecond = 4000;
 
 }

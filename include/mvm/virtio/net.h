@@ -3,11 +3,13 @@
 // mergeable receive buffers. Frames go to and come from a port, which on a host is a TAP.
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "mvm/base/token_bucket.h"
 #include "mvm/virtio/device.h"
 #include "mvm/virtio/frame_gate.h"
 
@@ -46,9 +48,11 @@ class Net : public Device {
     Starved,  // the guest has no buffers: call again after its next kick
   };
 
+  using Clock = TokenBucket::Time (*)();
   // `port` must outlive the device. `mtu` is told to the driver. The link comes up with the first
   // buffer for a frame.
-  Net(FramePort& port, const FrameOwner& owner, uint16_t mtu) noexcept;
+  Net(FramePort& port, const FrameOwner& owner, uint16_t mtu,
+      Clock clock = &std::chrono::steady_clock::now) noexcept;
 
   // Moves frames from the port to the guest. Call when the port has some.
   Received receive() noexcept;
@@ -83,6 +87,7 @@ class Net : public Device {
   };
 
   void transmit(const Chain& chain) noexcept;
+  std::optional<FrameFault> judge(NetHeader& header, ByteView start, uint64_t length) noexcept;
   // Takes buffers until a frame of any size fits. False when there are not enough.
   bool gather_room(Queue& queue) noexcept;
   bool take_buffer(Queue& queue) noexcept;
@@ -91,6 +96,8 @@ class Net : public Device {
 
   FramePort& port_;
   FrameOwner owner_;
+  Clock clock_;
+  TokenBucket beginnings_{kBeginningsPerSecond};
   Config config_{};
   Features negotiated_;
   uint64_t frame_room_ = 0;  // bytes that a received frame may have, header included

@@ -83,9 +83,10 @@ class NetTest : public testing::Test {
     EXPECT_EQ(device.process(Net::kTransmitQueue), Progress::Idle);
   }
 
+  static inline TokenBucket::Time now{};
   GuestMemory memory = GuestMemory::create(4 << 20);
   FakePort port;
-  Net device{port, test::kOwner, kMtu};
+  Net device{port, test::kOwner, kMtu, [] { return now; }};
   test::ActiveDevice active;
   test::DriverQueue& rx = active.drivers[Net::kReceiveQueue];
   test::DriverQueue& tx = active.drivers[Net::kTransmitQueue];
@@ -113,6 +114,39 @@ TEST_F(NetTest, KeepsWhatTheGateRefusesAndCountsIt) {
   EXPECT_EQ(device.refused()[static_cast<size_t>(FrameFault::Offload)], 1U);
   EXPECT_EQ(device.refused()[static_cast<size_t>(FrameFault::Size)], 1U);
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(tx.take_used());  // the guest has its buffers back
+}
+
+// Each kind that begins something, as fast as it can; a connection that there is goes on meanwhile.
+TEST_F(NetTest, SendsSoManyBeginningsASecond) {
+  const auto flood = [&](const Frame& frame, uint64_t count) {
+    const size_t before = port.sent.size();
+    for (uint64_t i = 0; i < count; ++i) {
+      send(frame, {});
+      tx.take_used();
+    }
+    return port.sent.size() - before;
+  };
+  now += std::chrono::seconds(1);
+  Frame echo = Frame::udp4(std::string(8, '\x08'));
+  echo.with(14 + 9, 1);  // ICMP
+  const std::vector<Frame> kinds{
+      Frame::tcp4(), Frame::tcp6(), Frame::udp4("question"),
+      echo,          Frame::arp(),  Frame::neighbour_solicitation("fd00::2")};
+  constexpr uint8_t kAck = 16;
+  const Frame segment4 = Frame::tcp4("data").with(14 + 20 + 13, kAck);
+  const Frame segment6 = Frame::tcp6("data").with(14 + 40 + 13, kAck);
+  for (const Frame& kind : kinds) {
+    EXPECT_EQ(flood(kind, kBeginningsPerSecond), kBeginningsPerSecond);
+    EXPECT_EQ(flood(kind, 100), 0U);
+    for (const Frame& other : kinds) EXPECT_EQ(flood(other, 1), 0U);
+    EXPECT_EQ(flood(segment4, 100), 100U);
+    EXPECT_EQ(flood(segment6, 100), 100U);
+    now += std::chrono::milliseconds(500);
+    EXPECT_EQ(flood(kind, kBeginningsPerSecond), kBeginningsPerSecond / 2);
+    now += std::chrono::seconds(60);
+  }
+  EXPECT_EQ(device.refused()[static_cast<size_t>(FrameFault::Rate)],
+            kinds.size() * (100 + kinds.size() + kBeginningsPerSecond / 2));
 }
 
 TEST_F(NetTest, SaysWhatIsTrueOfTheFrame) {
