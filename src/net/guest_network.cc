@@ -78,8 +78,12 @@ void harden_stack() {
       // For ARP, which the rules do not see: who asks from an address of another link would become
       // a neighbour, and those of all namespaces share their room.
       {"/proc/sys/net/ipv4/conf/all/rp_filter", "1"},
-      // Resets are answers to packets, not a flood to be throttled.
-      {"/proc/sys/net/ipv4/icmp_ratelimit", "100"},
+      // No error that is an answer to the guest is left out: a program that tries many servers
+      // would wait for each. How many there may be is the frame gate's. The kernel's own limits
+      // count by guest, and before Linux 6.12 for all namespaces of a host together, so that one
+      // sandbox would silence the others.
+      {"/proc/sys/net/ipv4/icmp_ratemask", "0"},
+      {"/proc/sys/net/ipv6/icmp/ratemask", "\n"},  // of no type
   };
   for (const auto& [path, value] : settings) write_setting(path, value);
 }

@@ -185,6 +185,25 @@ TEST_F(GuestNetworkTest, RefusesOtherDatagramsByIcmp) {
   EXPECT_EQ(answer6->payload[1], std::byte{1});
 }
 
+// A program may try many servers at once, and would wait for each that says nothing.
+TEST_F(GuestNetworkTest, RefusesDatagramsByTheHundred) {
+  constexpr int kMany = 300;
+  for (int i = 0; i < kMany; ++i) {
+    guest().send(udp(kGuest4, "8.8.8." + std::to_string(i % 256), 443, "quic"));
+    guest().send(udp(kGuest6, "2606:4700::" + std::to_string(i), 443, "quic"));
+  }
+  int v4 = 0;
+  int v6 = 0;
+  for (pollfd entry{network_.tap.get(), POLLIN, 0}; ::poll(&entry, 1, 0) == 1;) {
+    const auto answer = guest().receive();
+    ASSERT_TRUE(answer);
+    v4 += answer->protocol == IPPROTO_ICMP ? 1 : 0;
+    v6 += answer->protocol == IPPROTO_ICMPV6 ? 1 : 0;
+  }
+  EXPECT_EQ(v4, kMany);
+  EXPECT_EQ(v6, kMany);
+}
+
 TEST_F(GuestNetworkTest, AnswersPingsToTheGatewayAlone) {
   guest().send(ping(kGuest4, "8.8.8.8"));
   guest().send(ping(kGuest4, kGateway4));
