@@ -87,6 +87,7 @@ RuleWriter& RuleWriter::compare(uint32_t operation, ByteView value) {
 }
 RuleWriter& RuleWriter::equals(ByteView value) { return compare(NFT_CMP_EQ, value); }
 RuleWriter& RuleWriter::differs(ByteView value) { return compare(NFT_CMP_NEQ, value); }
+RuleWriter& RuleWriter::at_most(ByteView value) { return compare(NFT_CMP_LTE, value); }
 
 RuleWriter& RuleWriter::is_masked(uint32_t mask, uint32_t value) {
   const uint32_t zero = 0;

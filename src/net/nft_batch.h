@@ -24,6 +24,7 @@ class RuleWriter {
   RuleWriter& payload(uint32_t base, uint32_t offset, uint32_t length, unsigned word = 0);
   RuleWriter& equals(ByteView value);
   RuleWriter& differs(ByteView value);
+  RuleWriter& at_most(ByteView value);                   // as the network writes numbers
   RuleWriter& is_masked(uint32_t mask, uint32_t value);  // of one word
   RuleWriter& in_set(std::string_view set);
   RuleWriter& has_connection();  // accepted by a transparent listener

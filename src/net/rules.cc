@@ -4,7 +4,7 @@
 //   neighbour discovery from no address yet, or the   accepted: the namespace's own business
 //   one that the guest's card makes for the link
 //   a source that is not the guest's                  dropped
-//   its neighbour discovery, ping to the gateway      accepted
+//   its neighbour discovery, pings to the gateway     accepted
 //   DNS, to any address                               to our resolver
 //   TCP of a connection that we have                  to its socket
 //   TCP to a pinned address and port, or a range      to our listener
@@ -28,6 +28,7 @@ namespace {
 constexpr uint8_t kEchoRequest4 = 8;             // RFC 792
 constexpr uint8_t kEchoRequest6 = 128;           // RFC 4443
 constexpr uint8_t kNeighbourSolicitation = 135;  // RFC 4861
+constexpr uint16_t kLongestPing = 1500;          // bytes, as IP counts them
 constexpr uint32_t kFin = 1;                     // RFC 9293, in the word at byte 12 of a segment
 constexpr uint32_t kSyn = 2;
 constexpr uint32_t kRst = 4;
@@ -89,10 +90,15 @@ IpAddress link_local(const MacAddress& mac) {
                                  mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]});
 }
 
+// Of the size that programs send. Answers are no socket's and no cgroup's: of the longest there
+// are, a guest that takes no frames would have the link's queue hold 640 MB.
 void accept_ping(NftBatch& batch, const Family& family, const IpAddress& gateway) {
   const bool v4 = family.family == NFPROTO_IPV4;
   RuleWriter rule =
       rule_for(batch, family.family, v4 ? uint8_t{IPPROTO_ICMP} : uint8_t{IPPROTO_ICMPV6});
+  const uint16_t longest = htons(kLongestPing);
+  rule.payload(NFT_PAYLOAD_NETWORK_HEADER, v4 ? 2 : 4, 2)
+      .at_most(std::as_bytes(std::span(&longest, 1)));
   const uint8_t echo = v4 ? kEchoRequest4 : kEchoRequest6;
   rule.payload(NFT_PAYLOAD_TRANSPORT_HEADER, 0, 1).equals(view(echo));
   rule.payload(NFT_PAYLOAD_NETWORK_HEADER, family.destination_at, family.length)
