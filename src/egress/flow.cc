@@ -44,6 +44,13 @@ policy::Request Flow::request() const {
   return out;
 }
 
+// Where one address serves many names, the Host field says which is meant: by name, plain HTTP is
+// looked into whatever the rules need, as the server name of TLS is.
+bool Flow::is_plain_http() const noexcept {
+  constexpr uint16_t kHttp = 80;
+  return host_ && to_.port == kHttp;
+}
+
 // Several names may share the address: the connection may be meant for any of them that is
 // admitted.
 Verdict Flow::judge_connection() {
@@ -75,7 +82,7 @@ void Flow::begin() {
   speaks_first_ = client_speaks_first(to_.port) || verdict.decision.inspect || verdict.watched;
   const bool asks = verdict.asks() && !(allowed_ && allowed_host_ == host_);
   if (!speaks_first_ && asks) return ask(EventKind::Connect, request(), verdict);
-  if (!speaks_first_) return dial();
+  if (!speaks_first_) return upstream_ ? proceed() : dial();
   stage_ = Stage::FirstBytes;
   deadline_ = parts_.loop.after(parts_.timeouts.first_bytes, [this] {
     Verdict late = denied(Reason::TimedOut);
@@ -148,12 +155,9 @@ void Flow::take_hello(const ClientHello& hello) {
 
 void Flow::take_other() {
   const Verdict verdict = parts_.judge.ask(request());
-  // Where one address serves many names, the Host field says which is meant: by name, plain HTTP is
-  // looked into whatever the rules need, as the server name of TLS is.
-  constexpr uint16_t kHttp = 80;
   // What asks a person asks for each request then.
   const bool by_rule = verdict.asks() || (verdict.admitted && !verdict.audited);
-  if (by_rule && host_ && to_.port == kHttp) {
+  if (by_rule && is_plain_http()) {
     deadline_.reset();
     return inspect(false);
   }
@@ -234,10 +238,10 @@ void Flow::answered(EventKind kind, const policy::Request& asked, Answered how) 
   }
   allowed_ = true;
   allowed_host_ = asked.host;
-  if (unanswered_) return open_tunnel();
   const Verdict verdict = parts_.judge.ask(asked);
   // By its first bytes it is judged when upstream is there, so that the server may speak first.
   const bool goes_on = verdict.admitted || verdict.asks();
+  if (unanswered_ && goes_on) return answer_connect(verdict);
   if (goes_on && !speaks_first_ && !upstream_) return dial();
   admit(kind, asked, verdict);
 }
@@ -254,9 +258,11 @@ void Flow::dial() {
 
 void Flow::dialed(Dial::Result result) {
   // It is on the call stack; it goes with the flow, or the next stage.
+  if (!result.socket && unanswered_) return lose_tunnel(result.error);
   if (!result.socket) return end(Reason::UpstreamUnreachable, sys::errno_text(result.error));
   upstream_ = std::move(result.socket);
   prepare_stream(upstream_.get());
+  if (unanswered_) return open_tunnel();
   proceed();
 }
 
@@ -345,19 +351,21 @@ void Flow::end(Reason reason, std::string detail) {
   if (door_) guest_ = door_->take_socket();
   const bool judged = stage_ != Stage::LastWords && stage_ != Stage::Asking &&
                       stage_ != Stage::Door && stage_ != Stage::Finding;
-  if (!told_ && judged) {
-    // It was admitted as far as it came.
-    const Verdict verdict = parts_.judge.ask(request());
-    Event opened = Judge::describe(EventKind::Connect, request(), verdict);
-    opened.flow = id_;
-    ++parts_.counters.flows;
-    static_cast<void>(parts_.reporter.tell(opened));  // it is over
-    told_ = true;
-  }
+  if (!told_ && judged) tell_opened();
   if (told_) tell_end(reason, std::move(detail));
   if (guest_) reset_connection(std::move(guest_));
   if (upstream_) reset_connection(std::move(upstream_));
   finish();
+}
+
+// It was admitted as far as it came.
+void Flow::tell_opened() {
+  const Verdict verdict = parts_.judge.ask(request());
+  Event opened = Judge::describe(EventKind::Connect, request(), verdict);
+  opened.flow = id_;
+  ++parts_.counters.flows;
+  static_cast<void>(parts_.reporter.tell(opened));  // it is over
+  told_ = true;
 }
 
 void Flow::tell_end(Reason reason, std::string detail) {

@@ -89,9 +89,12 @@ class Flow {
   void find_server(const http::Authority& to);
   void found(Destination::Result where);
   void reach(const Endpoint& to, const std::optional<dns::Name>& host);
+  void answer_connect(const Verdict& verdict);
   void open_tunnel();
+  void lose_tunnel(int error);
   void begin();
   policy::Request request() const;
+  bool is_plain_http() const noexcept;
   Verdict judge_connection();
   Verdict judge_hello(const ClientHello& hello, policy::Request& request) const;
   void wait_for_first_bytes();
@@ -112,6 +115,7 @@ class Flow {
   void carry_http(const HttpOrigin& origin);
   void inspected(const HttpEnd& how);
   void leave_http(TunnelRequest tunnel);
+  void tell_opened();
   void tell_end(policy::Reason reason, std::string detail);
   void end(policy::Reason reason = policy::Reason::Allowed, std::string detail = {});
   void finish();

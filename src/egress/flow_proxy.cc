@@ -2,7 +2,11 @@
 // server that it names, at an address that is judged and pinned as DNS would have pinned it; what
 // comes through the tunnel is looked at as in any flow. Until it is answered, a refusal is a 403
 // that says why. Other requests are HTTP from their first byte.
+#include <cerrno>
+
 #include <sys/socket.h>
+
+#include "mvm/sys/error.h"
 
 #include "flow.h"
 #include "sockets.h"
@@ -90,9 +94,25 @@ void Flow::reach(const Endpoint& to, const std::optional<dns::Name>& host) {
   holds_pin_ = parts_.pins.hold(to_.address);
   names_ = host ? std::vector{*host} : parts_.pins.names_of(to_.address, parts_.loop.now());
   const Verdict verdict = judge_connection();
-  if (verdict.admitted) return open_tunnel();
+  if (verdict.admitted) return answer_connect(verdict);
   if (verdict.asks()) return ask(EventKind::Connect, request(), verdict);
   refuse(EventKind::Connect, request(), verdict);
+}
+
+// A tunnel is there when its server is, so that the client hears of one that is not. Where requests
+// are looked into they are answered so, and what a client says first may change where they go.
+void Flow::answer_connect(const Verdict& verdict) {
+  if (verdict.decision.inspect || verdict.watched || is_plain_http()) return open_tunnel();
+  dial();
+}
+
+void Flow::lose_tunnel(int error) {
+  const Reason reason = error == ETIMEDOUT ? Reason::TimedOut : Reason::UpstreamUnreachable;
+  const std::string detail = sys::errno_text(error);
+  tell_opened();
+  tell_end(reason, detail);
+  say_last(
+      http::encode_refusal(failure_of({host_, to_, false, {}, {}}, reason, detail), "CONNECT"));
 }
 
 void Flow::open_tunnel() {

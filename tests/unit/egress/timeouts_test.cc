@@ -130,6 +130,12 @@ TEST_F(Timers, GiveUpOnAServerThatDoesNotAnswer) {
   EXPECT_THAT(
       wait({"silent.example", "80", "GET / HTTP/1.0\\r\\nHost: silent.example\\r\\n\\r\\n"}),
       AllOf(HasSubstr("504"), HasSubstr("timed_out")));
+  for (const char* port : {"7000", "443"})
+    EXPECT_THAT(wait({"100.127.255.1", "3128",
+                      "CONNECT silent.example:" + std::string(port) +
+                          " HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n"}),
+                AllOf(HasSubstr("end b'HTTP/1.1 504"), HasSubstr("timed_out")))
+        << port;
 }
 
 }

@@ -108,6 +108,29 @@ TEST_F(Tunnels, CarriesWhatTheServerSaysFirst) {
                                   "end allow allowed a.example 93.184.216.34 22"));
 }
 
+// Whoever is told 200 has a server.
+TEST_F(Tunnels, SaysThatItsServerIsNotThere) {
+  allow_host("a.example:22");
+  allow_host("a.example:443");
+  allow_range("fd99::/16");
+  start_proxy();
+  for (const char* to : {"a.example:22", "a.example:443", "[fd99::1]:5432"}) {
+    const std::string out =
+        say({"CONNECT " + std::string(to) + " HTTP/1.1\\r\\nHost: x\\r\\n\\r\\nabc"});
+    EXPECT_THAT(out, AllOf(HasSubstr("HTTP/1.1 502"),
+                           HasSubstr("X-Mvm-Egress-Reason: upstream_unreachable"),
+                           Not(HasSubstr("HTTP/1.1 200"))))
+        << to;
+  }
+  EXPECT_THAT(told(), ElementsAre("connect allow allowed a.example 93.184.216.34 22",
+                                  "end allow upstream_unreachable a.example 93.184.216.34 22",
+                                  "connect allow allowed a.example 93.184.216.34 443",
+                                  "end allow upstream_unreachable a.example 93.184.216.34 443",
+                                  "connect allow allowed fd99::1 5432",
+                                  "end allow upstream_unreachable fd99::1 5432"));
+  EXPECT_TRUE(eventually([&] { return proxy_->counters().flows_now == 0; }));
+}
+
 TEST_F(Tunnels, TakesNothingBehindARefusedTunnelForARequest) {
   Program& server = serve_as("A", kA, 80);
   allow_host("a.example");
