@@ -77,6 +77,25 @@ class Ask : public EgressTest {
   std::vector<OpenQuestion> put_;
 };
 
+// Nobody's answer would let one out.
+TEST_F(Ask, ADatagramIsRefusedAndNotAskedAbout) {
+  ask_about("a.example.com", {443});
+  start_proxy();
+  const auto exit = guest({"python3", "-c",
+                           "import socket\n"
+                           "to = socket.gethostbyname('a.example.com')\n"
+                           "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+                           "s.connect((to, 443)); s.send(b'quic'); s.settimeout(30)\n"
+                           "try: s.recv(1)\n"
+                           "except OSError as e: print(e.errno)"});
+  EXPECT_EQ(exit.out, "113\n") << exit.err;  // EHOSTUNREACH
+  ASSERT_TRUE(eventually([&] { return !events_of(EventKind::Connect).empty(); }));
+  EXPECT_THAT(told(),
+              Contains("connect deny protocol_unsupported a.example.com 93.184.216.34 443"));
+  EXPECT_EQ(events_of(EventKind::Connect).front().suggestion, "");
+  EXPECT_TRUE(put_.empty());
+}
+
 TEST_F(Ask, AConnectionWaitsBeforeAnythingIsDialled) {
   ask_about("a.example.com", {7000});
   start_proxy();

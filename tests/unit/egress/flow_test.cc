@@ -228,6 +228,16 @@ TEST_F(Flows, RefusesDatagramsAtOnce) {
   EXPECT_THAT(told(),
               ElementsAre("connect deny protocol_unsupported example.com 93.184.216.34 443"));
   EXPECT_EQ(events_[0].transport, net::Transport::Udp);
+  events_.clear();
+  const auto six = guest({"python3", "-c",
+                          "import socket\n"
+                          "s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)\n"
+                          "s.connect(('2606:2800:21f::1', 443)); s.send(b'quic'); s.settimeout(5)\n"
+                          "try: s.recv(1)\n"
+                          "except OSError as e: print(e.errno)"});
+  EXPECT_EQ(six.out, "13\n") << six.err;  // EACCES
+  ASSERT_TRUE(eventually([&] { return !events_.empty(); }));
+  EXPECT_THAT(told(), ElementsAre("connect deny policy_denied 2606:2800:21f::1 443"));
 }
 
 TEST_F(Flows, TakesAddressesThatARangeOpens) {
