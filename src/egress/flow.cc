@@ -109,6 +109,8 @@ void Flow::look(uint32_t events) {
     case FirstBytes::Closed:
     case FirstBytes::Other:
       return take_other();
+    case FirstBytes::Connect:
+      return take_connect(peeked.to);
     case FirstBytes::Failed:
       return end();
     case FirstBytes::Broken:

@@ -100,6 +100,7 @@ class Flow {
   void wait_for_first_bytes();
   void look(uint32_t events);
   void take_hello(const ClientHello& hello);
+  void take_connect(const std::optional<http::Authority>& to);
   void take_other();
   void admit(EventKind kind, const policy::Request& request, const Verdict& verdict);
   void refuse(EventKind kind, const policy::Request& request, const Verdict& verdict,

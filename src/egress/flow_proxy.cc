@@ -50,6 +50,27 @@ void Flow::enter(ProxyDoor::Result result) {
   }
 }
 
+// A tunnel through somebody else's proxy, which a rule names. What goes through it would be
+// relayed unread, whatever the rules say of where it leads: so that is judged, as if our proxy had
+// been asked, and what they want looked into is refused. Only the first of a connection is seen.
+void Flow::take_connect(const std::optional<http::Authority>& to) {
+  const Verdict through = parts_.judge.ask(request());
+  if (is_plain_http() || through.decision.inspect || through.watched) return take_other();
+  policy::Request asked;
+  if (to) {
+    asked.port = to->port;
+    asked.address = IpAddress::parse(to->host);
+    if (!asked.address) asked.host = dns::Name::parse(to->host);
+  }
+  Verdict verdict = parts_.judge.ask(asked);
+  const bool read = verdict.decision.inspect || verdict.watched || verdict.asks();
+  if (read || (!asked.address && !asked.host))
+    verdict = {{Outcome::Deny, Reason::ProtocolUnsupported, verdict.decision.rule, false}};
+  if (verdict.admitted) return take_other();
+  refuse(EventKind::Connect, asked, verdict,
+         http::encode_refusal(refusal_of({asked, verdict, {}}), "CONNECT"));
+}
+
 // The requests before it have come to their end; the tunnel is told of by itself.
 void Flow::leave_http(TunnelRequest tunnel) {
   if (told_) tell_end(Reason::Allowed, {});

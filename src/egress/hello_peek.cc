@@ -6,6 +6,8 @@
 
 #include <sys/socket.h>
 
+#include "mvm/http/parser.h"
+
 #include "scratch.h"
 
 namespace mvm::egress {
@@ -40,6 +42,24 @@ FirstBytes judge(const HelloResult& result) {
   return FirstBytes::None;
 }
 
+// Nothing: it is no CONNECT. What waits for more is None.
+std::optional<Peeked> read_connect(ByteView data) {
+  constexpr std::string_view kConnect = "CONNECT ";
+  const size_t length = std::min(data.size(), kConnect.size());
+  if (as_text(data.first(length)) != kConnect.substr(0, length)) return std::nullopt;
+  if (length < kConnect.size()) return Peeked{};
+  http::RequestParser parser;
+  ByteView rest = data;
+  switch (parser.next(rest).kind) {
+    case http::EventKind::More:
+      return Peeked{};
+    case http::EventKind::Head:
+      return Peeked{FirstBytes::Connect, {}, parser.target().authority};
+    default:
+      return Peeked{FirstBytes::Connect, {}, {}};
+  }
+}
+
 }
 
 void wake_at(int socket, size_t bytes) {
@@ -53,17 +73,25 @@ Peeked peek_first_bytes(int socket) {
   MVM_UNCLEARED std::array<std::byte, kMaxPeeked> buffer;
   const ssize_t got = ::recv(socket, buffer.data(), buffer.size(), MSG_PEEK);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return {};
-  if (got < 0) return {FirstBytes::Failed, {}};
-  if (got == 0) return {FirstBytes::Closed, {}};
+  if (got < 0) return {FirstBytes::Failed, {}, {}};
+  if (got == 0) return {FirstBytes::Closed, {}, {}};
   const ByteView data = ByteView(buffer).first(static_cast<size_t>(got));
+  if (auto connect = read_connect(data)) {
+    if (connect->what == FirstBytes::None) {
+      wake_at(socket, data.size() + 1);
+    } else {
+      wake_at_once(socket);
+    }
+    return std::move(*connect);
+  }
   HelloResult result = read_client_hello(data);
-  Peeked peeked{judge(result), std::move(result.hello)};
+  Peeked peeked{judge(result), std::move(result.hello), {}};
   if (peeked.what != FirstBytes::None) {
     wake_at_once(socket);
     return peeked;
   }
   const size_t wanted = end_of_record(data);
-  if (wanted > kMaxPeeked) return {FirstBytes::Broken, {}};
+  if (wanted > kMaxPeeked) return {FirstBytes::Broken, {}, {}};
   wake_at(socket, wanted);
   return peeked;
 }

@@ -2,7 +2,10 @@
 // Reads a client's first bytes and leaves them where they are, so that whoever takes the connection
 // on finds all of it.
 
+#include <optional>
+
 #include "mvm/egress/client_hello.h"
+#include "mvm/http/target.h"
 
 namespace mvm::egress {
 
@@ -12,15 +15,17 @@ inline constexpr size_t kMaxPeeked = 2 * kMaxHello;
 enum class FirstBytes : uint8_t {
   None,  // nothing yet, or not enough: the socket becomes readable when there is more, and stays so
          // when there never will be (EPOLLRDHUP)
-  Closed,  // nothing, and nothing will come
-  Failed,  // the connection is lost
-  Tls,     // a whole ClientHello
-  Broken,  // begins like TLS, and is none that two readers would read alike
+  Closed,   // nothing, and nothing will come
+  Failed,   // the connection is lost
+  Tls,      // a whole ClientHello
+  Broken,   // begins like TLS, and is none that two readers would read alike
+  Connect,  // the head of a request to an HTTP proxy, for a tunnel
   Other,
 };
 struct Peeked {
   FirstBytes what = FirstBytes::None;
-  ClientHello hello;  // of Tls
+  ClientHello hello;                  // of Tls
+  std::optional<http::Authority> to;  // of Connect, where it says
 };
 
 Peeked peek_first_bytes(int socket);
