@@ -60,7 +60,7 @@ void TapPort::apply_offloads() noexcept {
 
 Nic::Nic(sys::Fd tap, const proto::MonitorNic& settings) noexcept
     : port_(std::move(tap)),
-      device_(port_, {settings.mac, settings.v4, settings.v6}, settings.mtu) {}
+      device_(port_, {settings.mac, settings.v4, settings.v6}, settings.mtu, settings.beginnings) {}
 
 Nic::~Nic() {
   if (!thread_.joinable()) return;

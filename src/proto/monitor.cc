@@ -34,6 +34,7 @@ static void write_nic(CborWriter out, const MonitorNic& nic) {
     map.string("v4", as_string(nic.v4.bytes()));
     map.string("v6", as_string(nic.v6.bytes()));
     map.unsigned_integer("mtu", nic.mtu);
+    map.unsigned_integer("beginnings", nic.beginnings);
   }
   out.raw(bytes);
 }
@@ -49,6 +50,8 @@ static MonitorNic read_nic(CborReader& in) {
       nic.v6 = IpAddress(read_bytes<16>(in));
     } else if (field.is("mtu")) {
       nic.mtu = static_cast<uint16_t>(in.unsigned_integer(kMaxMtu));
+    } else if (field.is("beginnings")) {
+      nic.beginnings = static_cast<uint32_t>(in.unsigned_integer(UINT32_MAX));
     } else {
       field.skip();
     }

@@ -89,6 +89,13 @@ static NetworkRoute read_route(CborReader& in) {
   return route;
 }
 
+uint32_t NetworkLimits::beginnings_per_second() const noexcept {
+  if (flows_per_second == 0 || queries_per_second == 0) return 0;
+  constexpr uint64_t kAtLeast = 4000;
+  const uint64_t wanted = 4 * (uint64_t{flows_per_second} + queries_per_second);
+  return static_cast<uint32_t>(std::clamp<uint64_t>(wanted, kAtLeast, UINT32_MAX));
+}
+
 static Bytes encode_limits(const NetworkLimits& limits) {
   Bytes out;
   {

@@ -140,7 +140,8 @@ void Network::open(loop::Loop& loop) {
 std::optional<proto::MonitorNic> Network::card() const {
   if (!proxy_) return std::nullopt;
   return proto::MonitorNic{addresses_.guest_mac, addresses_.guest4, addresses_.guest6,
-                           static_cast<uint16_t>(config_->mtu)};
+                           static_cast<uint16_t>(config_->mtu),
+                           config_->limits.beginnings_per_second()};
 }
 
 std::optional<proto::EgressCounters> Network::counters() const {

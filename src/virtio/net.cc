@@ -36,8 +36,9 @@ constexpr size_t kMaxSegments = 1024;
 
 }
 
-Net::Net(FramePort& port, const FrameOwner& owner, uint16_t mtu, Clock clock) noexcept
-    : port_(port), owner_(owner), clock_(clock) {
+Net::Net(FramePort& port, const FrameOwner& owner, uint16_t mtu, uint64_t beginnings,
+         Clock clock) noexcept
+    : port_(port), owner_(owner), clock_(clock), beginnings_(beginnings) {
   config_ = {.mac = owner.mac, .status = 0, .max_queue_pairs = 1, .mtu = mtu};
   waiting_.reserve(kMaxQueueSize);
   segments_.reserve(kMaxSegments);

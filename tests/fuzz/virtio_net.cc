@@ -140,7 +140,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const unsigned bit : {0U, 1U, 7U, 8U, 9U, 11U, 12U, 13U, 15U})
     if (!in.rarely(4)) features = features.with(bit);
   CheckingPort port(Features(features.bits() | kRingFeatures.bits()));
-  Net device(port, test::kOwner, kMtu);
+  Net device(port, test::kOwner, kMtu, 0);
   test::ActiveDevice active(guest_memory(), device, features, 64);
   for (int steps = 0; steps < 60 && !in.empty(); ++steps) {
     if (in.rarely(2))

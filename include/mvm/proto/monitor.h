@@ -34,7 +34,8 @@ struct MonitorNic {
   std::array<uint8_t, 6> mac{};
   IpAddress v4;
   IpAddress v6 = IpAddress(IpAddress::V6{});
-  uint16_t mtu = 1500;  // 1280 to 65520
+  uint16_t mtu = 1500;      // 1280 to 65520
+  uint32_t beginnings = 0;  // frames a second that begin something (virtio::begins); 0: no limit
   bool operator==(const MonitorNic&) const = default;
 };
 

@@ -51,6 +51,9 @@ struct NetworkLimits {
   uint64_t send_bandwidth = 0;        // bytes a second from the guest, over all connections
   uint64_t receive_bandwidth = 0;     // to the guest
   uint64_t total = 0;                 // bytes, both ways; connections end when it is reached
+  // Frames that begin a flow, a query or anything else, and pass the guest's card: several times
+  // what these limits let through, as refusals are answered too. 0 where one of them is none.
+  uint32_t beginnings_per_second() const noexcept;
   bool operator==(const NetworkLimits&) const = default;
 };
 

@@ -70,8 +70,5 @@ std::optional<FrameFault> judge_frame(const FrameOwner& owner, Features negotiat
 // segments of connections, which the host's own windows hold back. Each of these is work that its
 // bytes do not pay for: an answer, a record of the refusal, the proxy's attention.
 bool begins(ByteView start) noexcept;
-// Of these; more than any sandbox's limits of connections and queries come to, and as many at once
-// after a quiet second.
-inline constexpr uint64_t kBeginningsPerSecond = 4000;
 
 }

@@ -51,7 +51,9 @@ class Net : public Device {
   using Clock = TokenBucket::Time (*)();
   // `port` must outlive the device. `mtu` is told to the driver. The link comes up with the first
   // buffer for a frame.
-  Net(FramePort& port, const FrameOwner& owner, uint16_t mtu,
+  // Of frames that begin something, `beginnings` a second pass, and as many at once after a quiet
+  // one; 0: all.
+  Net(FramePort& port, const FrameOwner& owner, uint16_t mtu, uint64_t beginnings,
       Clock clock = &std::chrono::steady_clock::now) noexcept;
 
   // Moves frames from the port to the guest. Call when the port has some.
@@ -97,7 +99,7 @@ class Net : public Device {
   FramePort& port_;
   FrameOwner owner_;
   Clock clock_;
-  TokenBucket beginnings_{kBeginningsPerSecond};
+  TokenBucket beginnings_;
   Config config_{};
   Features negotiated_;
   uint64_t frame_room_ = 0;  // bytes that a received frame may have, header included

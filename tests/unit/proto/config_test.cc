@@ -98,7 +98,8 @@ TEST(MonitorConfig, CarriesANetworkCardOrNone) {
   config.nic = {{2, 0xff, 0, 1, 0x80, 3},
                 IpAddress(IpAddress::V4{100, 127, 255, 2}),
                 IpAddress::parse("fd6d:766d::2").value(),
-                65520};
+                65520,
+                4000};
   const auto again = MonitorConfig::decode(config.encode());
   ASSERT_TRUE(again);
   EXPECT_EQ(again->nic, config.nic);

@@ -67,6 +67,21 @@ TEST(NetworkConfig, HoldsItsBounds) {
   }
 }
 
+TEST(NetworkLimits, LetTheCardPassWhatTheyAdmitAndSomeMore) {
+  const auto beginnings = [](uint32_t flows, uint32_t queries) {
+    NetworkLimits limits;
+    limits.flows_per_second = flows;
+    limits.queries_per_second = queries;
+    return limits.beginnings_per_second();
+  };
+  EXPECT_EQ(NetworkLimits().beginnings_per_second(), 4000U);
+  EXPECT_EQ(beginnings(1, 1), 4000U);
+  EXPECT_EQ(beginnings(100'000, 500), 402'000U);
+  EXPECT_EQ(beginnings(0, 500), 0U);
+  EXPECT_EQ(beginnings(500, 0), 0U);
+  EXPECT_EQ(beginnings(UINT32_MAX, UINT32_MAX), UINT32_MAX);
+}
+
 TEST(SandboxConfig, CarriesANetworkOrNone) {
   SandboxConfig config;
   config.id = "sb-1";

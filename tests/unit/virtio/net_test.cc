@@ -21,6 +21,7 @@ using test::Frame;
 constexpr uint64_t kData = 0x100000;
 constexpr size_t kHeader = sizeof(NetHeader);
 constexpr uint16_t kMtu = 1500;
+constexpr uint64_t kBeginnings = 4000;  // a second
 
 constexpr unsigned kChecksum = 0;
 constexpr unsigned kGuestChecksum = 1;
@@ -86,7 +87,7 @@ class NetTest : public testing::Test {
   static inline TokenBucket::Time now{};
   GuestMemory memory = GuestMemory::create(4 << 20);
   FakePort port;
-  Net device{port, test::kOwner, kMtu, [] { return now; }};
+  Net device{port, test::kOwner, kMtu, kBeginnings, [] { return now; }};
   test::ActiveDevice active;
   test::DriverQueue& rx = active.drivers[Net::kReceiveQueue];
   test::DriverQueue& tx = active.drivers[Net::kTransmitQueue];
@@ -136,17 +137,17 @@ TEST_F(NetTest, SendsSoManyBeginningsASecond) {
   const Frame segment4 = Frame::tcp4("data").with(14 + 20 + 13, kAck);
   const Frame segment6 = Frame::tcp6("data").with(14 + 40 + 13, kAck);
   for (const Frame& kind : kinds) {
-    EXPECT_EQ(flood(kind, kBeginningsPerSecond), kBeginningsPerSecond);
+    EXPECT_EQ(flood(kind, kBeginnings), kBeginnings);
     EXPECT_EQ(flood(kind, 100), 0U);
     for (const Frame& other : kinds) EXPECT_EQ(flood(other, 1), 0U);
     EXPECT_EQ(flood(segment4, 100), 100U);
     EXPECT_EQ(flood(segment6, 100), 100U);
     now += std::chrono::milliseconds(500);
-    EXPECT_EQ(flood(kind, kBeginningsPerSecond), kBeginningsPerSecond / 2);
+    EXPECT_EQ(flood(kind, kBeginnings), kBeginnings / 2);
     now += std::chrono::seconds(60);
   }
   EXPECT_EQ(device.refused()[static_cast<size_t>(FrameFault::Rate)],
-            kinds.size() * (100 + kinds.size() + kBeginningsPerSecond / 2));
+            kinds.size() * (100 + kinds.size() + kBeginnings / 2));
 }
 
 TEST_F(NetTest, SaysWhatIsTrueOfTheFrame) {
