@@ -13,6 +13,7 @@
 #include <string.h>  // explicit_bzero
 
 #include "letters.h"
+#include "unicode.h"
 
 namespace mvm::protect {
 namespace {
@@ -21,16 +22,23 @@ constexpr size_t kMarkedLetters = 64;  // longest run behind a mark that is look
 constexpr size_t kLongestToken = 64;
 constexpr size_t kLookAhead = 2;  // behind a token, for whether it goes on as a longer word
 
-bool in_word(char c) { return is(c, kAlnum | kHigh) || c == '_'; }
-// Behind a token: part of a longer name or number?
-bool continues(char c, char next) {
-  return in_word(c) || ((c == '.' || c == '-' || c == '@') && in_word(next));
+bool in_word(char c) { return is(c, kAlnum) || c == '_'; }
+bool word_at(std::string_view text, size_t at) {
+  if (at >= text.size()) return false;
+  return in_word(text[at]) || begins_letter(text[at], at + 1 < text.size() ? text[at + 1] : '\0');
+}
+// At `at`, behind a token: part of a longer name or number?
+bool continues(std::string_view text, size_t at) {
+  if (word_at(text, at)) return true;
+  constexpr std::string_view kJoins = ".-@";
+  return at + 1 < text.size() && kJoins.find(text[at]) != kJoins.npos && in_word(text[at + 1]);
 }
 
 // Whether a word goes on behind `before`: what ends there may be an escape of something else, as in
 // "\nname" or "%20name".
 bool joins(std::string_view before) {
-  if (before.empty() || !in_word(before.back())) return false;
+  if (before.empty()) return false;
+  if (!in_word(before.back())) return letter_at_end(before) > 0;
   const auto number_at_end = [&](size_t digits) -> std::optional<uint32_t> {
     uint32_t value = 0;
     const auto [end, error] = std::from_chars(before.data() + before.size() - digits,
@@ -39,7 +47,10 @@ bool joins(std::string_view before) {
     return value;
   };
   const auto is_letter = [](uint32_t code) {
-    return code >= 0x80 || in_word(static_cast<char>(code));
+    if (code < 0x80) return in_word(static_cast<char>(code));
+    std::string text;
+    append_utf8(text, code);
+    return letter_at_end(text) > 0;
   };
   const size_t size = before.size();
   if (size >= 2 && before[size - 2] == '\\')
@@ -123,10 +134,7 @@ bool Restorer::may_begin(std::string_view rest) const {
 // a word, or with the mark.
 std::optional<Restorer::Wrong> Restorer::wrong(std::string_view rest) const {
   if (begins_mark(rest) && rest.size() >= kTokenMark.size()) return wrong_mark(rest);
-  const auto alone = [&](size_t length) {
-    return !continues(length < rest.size() ? rest[length] : '\0',
-                      length + 1 < rest.size() ? rest[length + 1] : '\0');
-  };
+  const auto alone = [&](size_t length) { return !continues(rest, length); };
   if (past_ != nullptr)
     if (const auto known = past_->at(rest); known && alone(known->length) && exact(rest) == nullptr)
       return Wrong{Mismatch::Unknown, known->length, known->kind};
@@ -174,7 +182,7 @@ std::optional<Restorer::Wrong> Restorer::cut(std::string_view rest) const {
     while (length > 0 && !is(rest[length - 1], kAlnum)) --length;
     const std::string_view same = rest.substr(0, length);
     if (std::ranges::count_if(same, [](char c) { return is(c, kAlnum); }) < kEnough) return;
-    if (length < token.text.size() && length < rest.size() && in_word(rest[length])) return;
+    if (length < token.text.size() && word_at(rest, length)) return;
     while (length < rest.size() && length < kMarkedLetters && is(rest[length], kAlnum)) ++length;
     if (!best || best->length < length) best = {Mismatch::Truncated, length, token.entry->kind};
   };
@@ -245,9 +253,7 @@ size_t Restorer::whole_token(std::string_view text) const {
   const Token* token = exact(text);
   if (token == nullptr) return 0;
   const size_t end = token->text.size();
-  const char after = end < text.size() ? text[end] : '\0';
-  const char next = end + 1 < text.size() ? text[end + 1] : '\0';
-  return continues(after, next) ? 0 : end;
+  return continues(text, end) ? 0 : end;
 }
 
 bool Restorer::take_wrong(std::string_view text, size_t& length, std::string& out) {

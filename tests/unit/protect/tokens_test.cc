@@ -179,6 +179,37 @@ TEST(Restorer, AnEscapeBeforeATokenIsNoPartOfItsWord) {
     EXPECT_EQ(restore(vault, before + token, Escaping::JsonString), before + token);
 }
 
+// A model puts no space between a value and the words of scripts that have none.
+TEST(Restorer, ATokenBesideAnotherScriptStandsAlone) {
+  Vault vault({});
+  for (const Value& value : kValues) {
+    const std::string token = token_of(vault, value);
+    for (const auto& [before, behind] : {std::pair{"連絡先は", "です。"},
+                                         {"邮箱：", "，"},
+                                         {"“", "”"},
+                                         {"«", "»"},
+                                         {"—", "—"},
+                                         {"카드는 ", "입니다"},
+                                         {"\\u306f", "\\u3067"},
+                                         {"x\xff", "\xff"}}) {
+      const std::string text = before + token + behind;
+      const std::string expected = before + std::string(value.text) + behind;
+      EXPECT_EQ(restore(vault, text, Escaping::Plain, OnMismatch::Deny), expected);
+      for (size_t cut = 0; cut <= text.size(); ++cut) {
+        Restorer restorer(vault, Escaping::Plain, OnMismatch::Deny);
+        std::string out;
+        ASSERT_TRUE(restorer.feed(std::string_view(text).substr(0, cut), kNow, out));
+        ASSERT_TRUE(restorer.feed(std::string_view(text).substr(cut), kNow, out));
+        ASSERT_TRUE(restorer.finish(kNow, out));
+        EXPECT_EQ(out, expected) << cut;
+      }
+    }
+    // Letters of an alphabet like its own make it a longer word.
+    for (const std::string& text : {"é" + token, token + "é", "д" + token, token + "ế"})
+      EXPECT_EQ(restore(vault, text), text);
+  }
+}
+
 TEST(Restorer, EscapesOnceMoreForEachStringOfJson) {
   Vault vault({});
   const std::string value = "a \"b\"\\\nc";
