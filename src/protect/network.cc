@@ -14,7 +14,7 @@ namespace {
 // Sections of documents, old versions and object identifiers are written like addresses, with small
 // numbers: "5.2.3.11", "(17.4.3.6)", "2.5.29.15".
 bool small(const unsigned (&octets)[4]) {
-  constexpr unsigned kLargest = 60;
+  constexpr unsigned kLargest = 30;
   for (const unsigned octet : octets)
     if (octet > kLargest) return false;
   return octets[0] != 10;

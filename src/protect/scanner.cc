@@ -15,6 +15,7 @@
 #include "dispatch.h"
 #include "letters.h"
 #include "trigger.h"
+#include "unicode.h"
 
 namespace mvm::protect {
 namespace {
@@ -38,7 +39,16 @@ size_t open_end(const char* text, size_t from, size_t end) {
     return is(c, kAlnum | kLocal | kWordMark | kBase64) || c == ':' || c == '!' || c == '*' ||
            c == '~' || c == '^';
   };
-  while (at > least && part(text[at - 1])) --at;
+  // The last letter may not have come whole.
+  if (at > least && is(text[at - 1], kHigh)) {
+    while (at > least && is_continuation(text[at - 1])) --at;
+    if (at > least && is(text[at - 1], kHigh)) --at;
+  }
+  while (at > least) {
+    const size_t letter = part(text[at - 1]) ? 1 : letter_at_end({text, at});
+    if (letter == 0) break;
+    at -= letter;
+  }
   for (size_t i = 0; i < kMarks && at > from && text[at - 1] != '\n'; ++i) --at;
   return at;
 }

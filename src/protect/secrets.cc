@@ -10,6 +10,7 @@
 #include "context.h"
 #include "detectors.h"
 #include "letters.h"
+#include "unicode.h"
 
 namespace mvm::protect {
 namespace {
@@ -141,9 +142,12 @@ Found match_secret_value(const Window& window, const Token& token) {
   while (end - start <= kLongest && part(window.at(end))) ++end;
   while (end - start <= kLongest && window.at(end) == '=') ++end;
   if (end - start > kLongest) return std::nullopt;
+  // Quotes and colons beyond ASCII, and the words of scripts without spaces.
+  const bool foreign =
+      is(window.before(start), kHigh) && letter_at_end(window.behind(start, 3)) == 0;
   const char before = window.before(start);
   if (before != '"' && before != '\'' && before != '=' && before != ' ' && before != ':' &&
-      before != '`')
+      before != '`' && !foreign)
     return std::nullopt;
   const char after = window.at(end);
   if (after == '.' && is(window.at(end + 1), kAlnum)) return std::nullopt;
@@ -178,7 +182,8 @@ Found match_secret_value(const Window& window, const Token& token) {
   const uint32_t says = context_before(window, start);
   if ((says & kSaysSecret) == 0) return std::nullopt;
   const std::string_view behind = window.behind(start, 4);
-  if (behind.find_first_of("=:\"'`") == std::string_view::npos && !behind.ends_with("er "))
+  if (behind.find_first_of("=:\"'`") == std::string_view::npos && !foreign &&
+      !behind.ends_with("er "))
     return std::nullopt;
   return Hit{start, end, PiiClass::HighEntropy, ""};
 }

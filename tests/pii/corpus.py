@@ -36,6 +36,11 @@ CODE = [
 ]
 
 
+# What stands right before and behind a value in a sentence. In Japanese no space does.
+AROUND = [("(", ") "), ("“", "” "), ("«", "» "), ("—", "— ")]
+AROUND_JA = [("(", ") "), ("「", "」"), ("（", "）"), ("、", "です。"), ("今は", "ですが、")]
+
+
 class Document:
     def __init__(self):
         self.data, self.labels = bytearray(), []
@@ -72,9 +77,10 @@ def prose(source, document, language):
         document.text(source.pick(PROSE[language]) + " ")
         choice = source.random.random()
         if choice < 0.45:
-            document.text("(")
-            write_value(document, source, language)
-            document.text(") ")
+            before, behind = source.pick(AROUND_JA if language == "ja" else AROUND)
+            document.text(before)
+            write_value(document, source, language, source.pick(["：", "は"]) if language == "ja" else ": ")
+            document.text(behind)
         elif choice < 0.7:
             document.text(source.decoy() + ", ")
         elif choice < 0.8:

@@ -38,6 +38,30 @@ TEST(Email, IsFoundWithoutWhatSurroundsIt) {
           {"a..b@example.com @example.com x@y x@.com x@-a.com x@a..com", {}}});
 }
 
+// In scripts without spaces a sentence goes on right beside it.
+TEST(Email, IsFoundBesideAnyScript) {
+  expect({{"メールはjane@example.comです。", {"email:jane@example.com"}},
+          {"邮箱：jane@example.com，电话", {"email:jane@example.com"}},
+          {"이메일jane@example.com입니다", {"email:jane@example.com"}},
+          {"อีเมลjane@example.comค่ะ", {"email:jane@example.com"}},
+          {"“jane@example.com” «jane@example.org» jane@example.net…",
+           {"email:jane@example.com", "email:jane@example.org", "email:jane@example.net"}},
+          {"jane@example.com–bob@example.com", {"email:jane@example.com", "email:bob@example.com"}},
+          {"почта:jane@example.com, Борис", {"email:jane@example.com"}},
+          {"\xff\xfejane@example.com\xc3", {"email:jane@example.com"}}});
+}
+
+// RFC 6531, and domains as people write them.
+TEST(Email, MayHaveLettersBeyondAscii) {
+  expect({{"an müller@firma.de, josé.peña@example.com",
+           {"email:müller@firma.de", "email:josé.peña@example.com"}},
+          {"jane@müller.de und jane@mail.straße-köln.de.",
+           {"email:jane@müller.de", "email:jane@mail.straße-köln.de"}},
+          {"иван@почта.рф", {"email:иван@почта.рф"}},
+          {"user@例え.jpです user@例子.中国", {"email:user@例え.jp", "email:user@例子.中国"}},
+          {"jane@example.com.です x@é é@x @例え.jp x@、.jp", {"email:jane@example.com"}}});
+}
+
 TEST(Phone, WithCountryCode) {
   expect({{"+1 415 555 2671", {"phone:+1 415 555 2671"}},
           {"+44 (0)20 7946 0958", {"phone:+44 (0)20 7946 0958"}},
@@ -117,6 +141,26 @@ TEST(NationalId, OfManyCountries) {
           {"44051401359", {}}});
 }
 
+// Those that docs/pii.md names and neither the test above nor the corpus (tests/pii) has; the check
+// digits are python3-stdnum's.
+TEST(NationalId, OfTheOtherCountries) {
+  expect({{"EGN 8505165937", {"national_id:8505165937"}},
+          {"OIB 59922693318", {"national_id:59922693318"}},
+          {"isikukood 38503125163", {"national_id:38503125163"}},
+          {"asmens kodas 38503123626", {"national_id:38503123626"}},
+          {"AMKA 12038577958", {"national_id:12038577958"}},
+          {"teudat zehut 080673940", {"national_id:080673940"}},
+          {"1-9609-09780-98-6", {"national_id:1-9609-09780-98-6"}},
+          {"PPS 0333608B", {"national_id:0333608B"}},
+          {"CPR-nr. 120385-7738", {"national_id:120385-7738"}},
+          {"855312/1214", {"national_id:855312/1214"}},
+          {"national id A104163107", {"national_id:A104163107"}},
+          {"マイナンバー733039151062", {"national_id:733039151062"}},
+          {"EGN 8505165938, OIB 59922693319, isikukood 38503125161, AMKA 12038577959", {}},
+          {"teudat zehut 080673941, 1-9609-09780-98-7, PPS 0333608C, national id A104163108", {}},
+          {"マイナンバー733039151063", {}}});
+}
+
 TEST(Vin, NeedsItsCheckDigit) {
   expect({{"1M8GDM9AXKP042788", {"vin:1M8GDM9AXKP042788"}},
           {"1M8GDM9A1KP042788 1M8GDM9AXKPO42788 1M8GDM9AXKP042788X", {}}});
@@ -165,6 +209,9 @@ TEST(NetworkAddresses, OfSmallNumbersOnlyWhereTheyAreWrittenAsOnes) {
        {"dns=8.8.8.8 http://8.8.8.8/ 8.8.8.8:53 1.1.1.0/24 a@8.8.8.8",
         {"ipv4:8.8.8.8", "ipv4:8.8.8.8", "ipv4:8.8.8.8", "ipv4:1.1.1.0", "ipv4:8.8.8.8"}},
        {"8.8.8.8 - - [01/Jan/2024:00:00:00 +0000] \"GET / HTTP/1.1\"", {"ipv4:8.8.8.8"}},
+       {"connect to 5.2.3.11 failed, blocked 5.2.3.12",
+        {"ipv4:5.2.3.11", "ipv4:5.2.3.12"}},
+       {"seen 35.40.12.7, not 5.2.3.11", {"ipv4:35.40.12.7"}},
        {"seen 10.0.0.1 and 93.18.21.34", {"ipv4:10.0.0.1", "ipv4:93.18.21.34"}}});
 }
 
@@ -207,6 +254,11 @@ TEST(Secrets, OfKnownForms) {
            {"high_entropy:kJ8sd7Hq2LmN0pQr5T", "high_entropy:kJ8sd7Hq2LmN0pQr5T"}},
           {"exports.X509SubjectKeyIDExtension = X509SubjectKeyIDExtension;", {}},
           {"key: \"MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE1Olb3zMAFFxXKHiIkQO5cJ3Yhl5i6UPp\"", {}},
+          {"密码：kJ8sd7Hq2LmN0pQr5T。", {"high_entropy:kJ8sd7Hq2LmN0pQr5T"}},
+          {"パスワードはkJ8sd7Hq2LmN0pQr5Tです", {"high_entropy:kJ8sd7Hq2LmN0pQr5T"}},
+          {"Passwort: „kJ8sd7Hq2LmN0pQr5T“", {"high_entropy:kJ8sd7Hq2LmN0pQr5T"}},
+          {"mot de passe : kJ8sd7Hq2LmN0pQr5T", {"high_entropy:kJ8sd7Hq2LmN0pQr5T"}},
+          {"版本kJ8sd7Hq2LmN0pQr5T", {}},
           {"xAKIAIOSFODNN7EXAMPLE AKIAIOSFODNN7EXAMPL sk_live_xxxxxxxxxxxxxxxxxxxxxxxx", {}},
           {"token=550e8400-e29b-41d4-a716-446655440000 sha256: "
            "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
