@@ -122,14 +122,9 @@ class SecretFilter : public egress::ExchangeFilter {
     return request_decoder_ ? decoded_request(in, last) : FilterVerdict{};
   }
 
-  // As fields of the head: what may stand there may stand here.
   FilterVerdict request_trailers(http::Headers& trailers) override {
-    http::RequestHead fields;
-    fields.headers = std::move(trailers);
-    const secret::HeadResult result = put_into_head(*secrets_, reach_, fields);
+    const secret::HeadResult result = look_into_trailers(*secrets_, trailers);
     if (result.fault != Fault::None) return faulty(result);
-    if (auto refusal = used(result.used)) return refusal;
-    trailers = std::move(fields.headers);
     return {};
   }
 

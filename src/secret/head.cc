@@ -44,6 +44,16 @@ class Put {
     return std::move(result_);
   }
 
+  HeadResult trailers(http::Headers fields) {
+    for (http::Header& field : fields) {
+      const Place where{"a trailer"};
+      plain(field.name, where, {});
+      if (!failed() && !basic(field, where, {})) plain(field.value, where, {});
+      if (failed()) break;
+    }
+    return std::move(result_);
+  }
+
  private:
   // In words for people, which hardly anybody will read.
   struct Place {
@@ -121,12 +131,13 @@ class Put {
 
   void field(http::Header& header) {
     const Place where{"a header field", &header};
-    if (http::same_name(header.name, "Authorization") && basic(header, where)) return;
+    if (basic(header, where, Use{SecretPlace::Basic, Writing::Plain})) return;
     plain(header.value, where, Use{SecretPlace::Header, Writing::Plain, &header});
   }
 
   // RFC 7617. True: it was Basic credentials, and all is done.
-  bool basic(http::Header& header, const Place& where) {
+  bool basic(http::Header& header, const Place& where, const std::optional<Use>& use) {
+    if (!http::same_name(header.name, "Authorization")) return false;
     const std::string_view value = header.value;
     const size_t blank = value.find(' ');
     if (blank == value.npos || !http::same_name(value.substr(0, blank), "Basic")) return false;
@@ -135,7 +146,7 @@ class Put {
         base64_decode(start == value.npos ? std::string_view() : value.substr(start));
     if (!credentials) return false;
     const size_t used = result_.used.size();
-    plain(*credentials, where, Use{SecretPlace::Basic, Writing::Plain});
+    plain(*credentials, where, use);
     if (!failed() && result_.used.size() > used) {
       header.value = "Basic " + base64(*credentials);
       wipe(*credentials);
@@ -180,6 +191,10 @@ bool Reach::may_use(const Secrets& secrets, size_t secret, SecretPlace place) co
 
 HeadResult put_into_head(const Secrets& secrets, const Reach& reach, http::RequestHead& head) {
   return Put(secrets, reach).run(head);
+}
+
+HeadResult look_into_trailers(const Secrets& secrets, const http::Headers& trailers) {
+  return Put(secrets, {}).trailers(trailers);
 }
 
 void mask_head(const Secrets& secrets, http::ResponseHead& head, std::vector<size_t>& masked) {

@@ -39,6 +39,10 @@ struct HeadResult {
 // On a fault `head` is as good as lost: it may have some values in it.
 HeadResult put_into_head(const Secrets& secrets, const Reach& reach, http::RequestHead& head);
 
+// Credentials do not belong into trailers (RFC 9110 §6.5.1), which servers may add to the head or
+// not: a placeholder there is misused, whatever its rule says.
+HeadResult look_into_trailers(const Secrets& secrets, const http::Headers& trailers);
+
 // Values become placeholders again; adds one entry a time to `masked`.
 void mask_head(const Secrets& secrets, http::ResponseHead& head, std::vector<size_t>& masked);
 
