@@ -13,7 +13,7 @@ void TokenIndex::add(std::string_view token, protect::PiiClass kind) {
 const Finder& TokenIndex::finder() {
   if (!finder_) finder_.emplace(Finder::Memory::Plain);
   for (; found_by_ < tokens_.size(); ++found_by_)
-    finder_->add(tokens_[found_by_].text, found_by_, true);
+    finder_->add(tokens_[found_by_].text, found_by_, Finder::Written::Once);
   return *finder_;
 }
 

@@ -6,6 +6,7 @@
 
 #include "mvm/secret/finder.h"
 
+#include <algorithm>
 #include <string>
 
 #include "mvm/base/error.h"
@@ -17,6 +18,23 @@ namespace mvm::secret {
 namespace {
 
 constexpr size_t kBlock = 2048;  // of memory for texts that are no secrets
+
+bool is_alnum(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+constexpr std::string_view kLowerDigits = "0123456789abcdef";
+constexpr std::string_view kUpperDigits = "0123456789ABCDEF";
+
+std::string hex_digits(std::string_view text, std::string_view digits) {
+  std::string out;
+  out.reserve(text.size() * 2);
+  for (const char c : text) {
+    out += digits[static_cast<uint8_t>(c) >> 4];
+    out += digits[static_cast<uint8_t>(c) & 15];
+  }
+  return out;
+}
 
 // The letters that depend on nothing but `text`, which has `before` bytes (modulo 3) in front.
 std::string base64_core(std::string_view text, size_t before) {
@@ -47,29 +65,65 @@ std::string_view Finder::keep(std::string_view text) {
   return {to, text.size()};
 }
 
-void Finder::add(std::string_view text, uint32_t id, bool all_forms) {
-  MVM_ASSERT(text.size() >= kMinText);
-  const std::string_view kept = keep(text);
-  add({kept, id, Form::Plain});
-  if (!all_forms) return;
-  add({kept, id, Form::Escaped});
+void Finder::add_base64(std::string_view text, uint32_t id) {
   for (size_t before = 0; before < 3; ++before) {
     std::string core = base64_core(text, before);
     add({keep(core), id, Form::Base64});
     wipe(core);
   }
-  std::string digits;
-  digits.reserve(text.size() * 2);
-  for (const char c : text) {
-    digits += "0123456789abcdef"[static_cast<uint8_t>(c) >> 4];
-    digits += "0123456789abcdef"[static_cast<uint8_t>(c) & 15];
-  }
+}
+
+void Finder::add_hex(std::string_view text, uint32_t id) {
+  std::string digits = hex_digits(text, kLowerDigits);
   add({keep(digits), id, Form::Hex});
   wipe(digits);
 }
 
+void Finder::add(std::string_view text, uint32_t id, Written written) {
+  MVM_ASSERT(text.size() >= kMinText);
+  const std::string_view kept = keep(text);
+  add({kept, id, Form::Plain});
+  if (written == Written::Never) return;
+  add({kept, id, Form::Escaped});
+  add_base64(text, id);
+  add_hex(text, id);
+  if (written == Written::Once) return;
+  const auto again = [&](std::string once, bool hex) {
+    add_base64(once, id);
+    if (hex) add_hex(once, id);
+    wipe(once);
+  };
+  for (size_t before = 0; before < 3; ++before) {
+    std::string core = base64_core(text, before);
+    std::string url = core;
+    std::ranges::replace(url, '+', '-');
+    std::ranges::replace(url, '/', '_');
+    if (url != core) again(std::move(url), true);
+    again(std::move(core), true);
+  }
+  for (const std::string_view digits : {kLowerDigits, kUpperDigits})
+    again(hex_digits(text, digits), false);
+  for (const Writing writing : {Writing::Json, Writing::Percent})
+    if (std::string escaped = secret::written(text, writing); escaped != text)
+      again(std::move(escaped), false);
+  if (!is_ascii(text)) return;
+  // In either order of bytes: of the other one, this is all but the first.
+  std::string units = in_units(text, Units::Little);
+  units.pop_back();
+  again(std::move(units), false);
+}
+
+void Finder::include(const Finder& other) {
+  for (const Needle& needle : other.needles_) add(needle);
+}
+
 void Finder::begin_with(char first, uint16_t needle) {
-  links_.push_back({needle, 0});
+  const Needle& of = needles_[needle];
+  // A digit in hexadecimal may be of either case; escapes begin with neither letter nor digit.
+  const char second = of.text[1];
+  const bool alone = first == of.text[0] && is_alnum(first) && is_alnum(second) &&
+                     (of.form != Form::Hex || second <= '9');
+  links_.push_back({needle, alone ? second : '\0', 0});
   const auto link = static_cast<uint32_t>(links_.size());
   uint32_t& last = last_link_[static_cast<uint8_t>(first)];
   if (last == 0)
@@ -82,6 +136,7 @@ void Finder::begin_with(char first, uint16_t needle) {
 void Finder::add(const Needle& needle) {
   MVM_ASSERT(needles_.size() < UINT16_MAX);
   const auto index = static_cast<uint16_t>(needles_.size());
+  needles_.push_back(needle);
   const std::string_view text = needle.text;
   const auto unit = [&](uint32_t letter) {
     const auto high = static_cast<char>(letter >> 8);
@@ -99,7 +154,6 @@ void Finder::add(const Needle& needle) {
     begin_with(kOtherLetter, index);
     unit(utf16(character_at(text, 0).code).first);
   }
-  needles_.push_back(needle);
 }
 
 // The longest hit at the beginning of `text`, which has two bytes at the least. `more`: there may
@@ -114,8 +168,11 @@ Finder::Hit Finder::at_start(std::string_view text, bool& more) const noexcept {
     const bool known = letters.kWide && letters.size() > 1 && letters[0] != kOtherLetter &&
                        letters[1] != kOtherLetter;
     if (known && !pairs_.may_hold(letters[0], letters[1])) return;
+    const char second = letters.size() > 1 && is_alnum(letters[1]) ? letters[1] : '\0';
     for (; link != 0; link = links_[link - 1U].next) {
-      const Needle& needle = needles_[links_[link - 1U].needle];
+      const Link& entry = links_[link - 1U];
+      if (second != '\0' && entry.second != '\0' && second != entry.second) continue;
+      const Needle& needle = needles_[entry.needle];
       const Taken taken = compare(needle.text, needle.form, letters);
       more = more || taken.step == Step::More;
       const size_t length = letters.bytes(taken.length);

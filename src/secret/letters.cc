@@ -10,10 +10,9 @@ namespace mvm::secret {
 namespace {
 
 constexpr std::string_view kEscapes = "%\\&";
-constexpr size_t kMaxEntity = 10;  // "&#x10FFFF;"
-// Lines of base64 end where this many letters have matched, at the least; otherwise the end of any
-// text would look like the beginning of a needle.
-constexpr size_t kLettersBeforeLine = 8;
+constexpr size_t kMaxEntity = 10;      // "&#x10FFFF;"
+constexpr size_t kMaxIndent = 32;      // of a line of base64 or hexadecimal digits
+constexpr size_t kMaxBackslashes = 8;  // before one escaped letter: JSON in three strings of JSON
 
 // The value of a hexadecimal digit, or -1.
 int digit_of(char c) noexcept {
@@ -51,8 +50,16 @@ Taken percent(const Text& text, size_t at, char wanted) noexcept {
   return twice.value == wanted ? Taken{Step::Yes, 5} : Taken{};
 }
 
+// How many there are in a row: JSON in a string of JSON has its escapes escaped.
 template <typename Text>
-Taken backslash(const Text& text, size_t at, char wanted) noexcept {
+size_t backslashes(const Text& text, size_t at) noexcept {
+  size_t count = 0;
+  while (count < kMaxBackslashes && at + count < text.size() && text[at + count] == '\\') ++count;
+  return count;
+}
+
+template <typename Text>
+Taken backslash_once(const Text& text, size_t at, char wanted) noexcept {
   if (at + 1 == text.size()) return {Step::More};
   const char kind = text[at + 1];
   if (kind == 'u' || kind == 'x') {
@@ -88,6 +95,14 @@ Taken backslash(const Text& text, size_t at, char wanted) noexcept {
       return {};
   }
   return stands_for == wanted ? Taken{Step::Yes, 2} : Taken{};
+}
+
+template <typename Text>
+Taken backslash(const Text& text, size_t at, char wanted) noexcept {
+  const size_t more = wanted == '\\' ? 0 : backslashes(text, at) - 1;
+  Taken taken = backslash_once(text, at + more, wanted);
+  if (taken.step == Step::Yes) taken.length += more;
+  return taken;
 }
 
 template <typename Text>
@@ -196,13 +211,46 @@ Taken base64_letter(const Text& text, size_t at, char wanted) noexcept {
   return {};
 }
 
-// A line's end, as it is or escaped; nothing taken when there is none.
+// A line's end, as it is or escaped, and how the next line is indented. Nothing taken where there
+// is none; one alone, so that an empty line, which ends an event of a stream, is waited for by
+// nobody.
 template <typename Text>
 Taken line_end(const Text& text, size_t at) noexcept {
-  if (text[at] == '\n' || text[at] == '\r') return {Step::Yes, 1};
-  if (text[at] != '\\') return {};
-  if (at + 1 == text.size()) return {Step::More};
-  return text[at + 1] == 'n' || text[at + 1] == 'r' ? Taken{Step::Yes, 2} : Taken{};
+  const size_t start = at;
+  for (const auto& [as_it_is, escaped] : {std::pair{'\r', 'r'}, std::pair{'\n', 'n'}}) {
+    if (at == text.size()) return {Step::More};
+    const size_t before = backslashes(text, at);
+    if (at + before == text.size()) return {Step::More};
+    if (before > 0 ? text[at + before] == escaped : text[at] == as_it_is) at += before + 1;
+  }
+  if (at == start) return {};
+  for (size_t i = 0; i < kMaxIndent && at < text.size(); ++i, ++at)
+    if (text[at] != ' ' && text[at] != '\t') break;
+  return {Step::Yes, at - start};
+}
+
+// Between two bytes in hexadecimal digits: "73:6b", "73 6b", "0x73, 0x6b".
+template <typename Text>
+Taken hex_gap(const Text& text, size_t at) noexcept {
+  const size_t start = at;
+  if (text[at] == ':' || text[at] == '-' || text[at] == ',') ++at;
+  if (at < text.size() && (text[at] == ' ' || text[at] == '\t')) ++at;
+  if (at == text.size()) return {Step::More};
+  const Taken end = line_end(text, at);
+  if (end.step == Step::More) return end;
+  at += end.length;
+  if (at + 1 < text.size() && text[at] == '0' && (text[at + 1] == 'x' || text[at + 1] == 'X'))
+    at += 2;
+  return {Step::Yes, at - start};
+}
+
+// What may stand before the letter at `i` of a needle and is no part of it.
+template <typename Text>
+Taken gap(const Text& text, size_t at, Form form, size_t i) noexcept {
+  const bool none = form == Form::Plain || form == Form::Escaped || i == 0;
+  if (none || (text[at] > '0' && digit_of(text[at]) >= 0)) return {};
+  if (form == Form::Base64) return line_end(text, at);
+  return i % 2 == 0 ? hex_gap(text, at) : Taken{};
 }
 
 // Of the needle's character at `i`, or of one byte of it; `taken_of` says how much that was.
@@ -223,6 +271,13 @@ Taken letter_at(const Text& text, size_t at, Form form, std::string_view needle,
   return text[at] == needle[i] ? Taken{Step::Yes, 1} : Taken{};
 }
 
+// Whether a letter that is wanted and there is no beginning of anything else, as an escape is, or
+// the "0x" before hexadecimal digits.
+bool stands_for_itself(Form form, char wanted) noexcept {
+  if (form == Form::Hex) return wanted != '0';
+  return static_cast<uint8_t>(wanted) < 0x80 && kEscapes.find(wanted) == kEscapes.npos;
+}
+
 }
 
 template <Units kUnits>
@@ -236,22 +291,17 @@ Taken compare(std::string_view needle, Form form, const Letters<kUnits>& text) n
   size_t taken_of = 0;
   for (size_t i = 0; i < needle.size(); i += taken_of) {
     if (at == text.size()) return {Step::More};
-    if (form == Form::Base64 && i >= kLettersBeforeLine) {
-      Taken end = line_end(text, at);
-      while (end.step == Step::Yes) {
-        at += end.length;
-        if (at == text.size()) return {Step::More};
-        end = line_end(text, at);
-      }
-      if (end.step == Step::More) return end;
-    }
     // Nearly all letters are written as they are.
-    if (form == Form::Escaped && text[at] == needle[i] && static_cast<uint8_t>(needle[i]) < 0x80 &&
-        kEscapes.find(needle[i]) == kEscapes.npos) {
+    const char wanted = needle[i];
+    if (text[at] == wanted && stands_for_itself(form, wanted)) {
       ++at;
       taken_of = 1;
       continue;
     }
+    const Taken between = gap(text, at, form, i);
+    if (between.step == Step::More) return between;
+    at += between.length;
+    if (at == text.size()) return {Step::More};
     const Taken letter = letter_at(text, at, form, needle, i, taken_of);
     if (letter.step != Step::Yes) return letter;
     at += letter.length;
@@ -281,7 +331,7 @@ std::string beginnings(Form form, char letter) {
 // `next`.
 std::string continuations(Form form, char first, char letter, char next) {
   if (form == Form::Plain || kEscapes.find(first) == std::string_view::npos)
-    return beginnings(form, next);
+    return beginnings(form, next) + (form == Form::Base64 ? "\r\n\\" : "");
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string out;
   if (first == '%') {
@@ -290,7 +340,7 @@ std::string continuations(Form form, char first, char letter, char next) {
   } else if (first == '&') {
     out = "#algq";
   } else {
-    out = "ux";
+    out = "ux\\";
     for (const char kind : std::string_view("nrtbf\"'\\/"))
       if (const char both[] = {'\\', kind};
           backslash(std::string_view(both, 2), 0, letter).step == Step::Yes)

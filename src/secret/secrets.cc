@@ -25,16 +25,15 @@ Secrets::Secrets(proto::SecretsConfig& config) {
   }
   for (size_t i = 0; i < all_.size(); ++i) {
     const auto id = static_cast<uint32_t>(i);
-    for (Finder* finder : {&values_, &in_head_, &in_body_}) finder->add(all_[i].value, id, true);
-    in_head_.add(all_[i].placeholder, id | kPlaceholder, true);
-    in_body_.add(all_[i].placeholder, id | kPlaceholder, false);
+    values_.add(all_[i].value, id, Finder::Written::Twice);
+    in_head_.add(all_[i].placeholder, id | kPlaceholder, Finder::Written::Once);
+    in_body_.add(all_[i].placeholder, id | kPlaceholder, Finder::Written::Never);
   }
+  in_head_.include(values_);
+  in_body_.include(values_);
 }
 
-bool Secrets::locked() const noexcept {
-  return locked_.whole() && values_.locked().whole() && in_head_.locked().whole() &&
-         in_body_.locked().whole();
-}
+bool Secrets::locked() const noexcept { return locked_.whole() && values_.locked().whole(); }
 
 std::vector<std::pair<std::string, std::string>> Secrets::environment() const {
   std::vector<std::pair<std::string, std::string>> out;

@@ -20,9 +20,9 @@ constexpr std::string_view kValue = "sk-T0p/Secret+\"Value\"%&<end>";
 const Finder& finder() {
   static const Finder made = [] {
     Finder out;
-    out.add(kValue, 0, true);
-    out.add("sk-T0p/S", 1, true);  // a beginning of the other
-    out.add("mvm-secret-abcdefgh", Secrets::kPlaceholder, false);
+    out.add(kValue, 0, Finder::Written::Twice);
+    out.add("sk-T0p/S", 1, Finder::Written::Once);  // a beginning of the other
+    out.add("mvm-secret-abcdefgh", Secrets::kPlaceholder, Finder::Written::Never);
     return out;
   }();
   return made;

@@ -5,9 +5,11 @@
 //   Escaped  percent-encoded (once or twice), escaped for JSON, C or HTML, in any mixture
 //   Base64   of any text around it: at each of its three alignments, standard and URL alphabet,
 //            also in lines; but for the letters at both ends that hold bits of what is beside it
-//   Hex      in either case
+//   Hex      in either case, also in lines and with separators
 //
-// and each of them in text of UTF-16 too, which has its ASCII letters beside zero bytes.
+// and each of them in text of UTF-16 too, which has its ASCII letters beside zero bytes. Twice:
+// base64 of what is in base64, hexadecimal digits, UTF-16 or escaped, and base64 in hexadecimal
+// digits.
 //
 // What it was given is never changed, and it keeps nothing between two calls.
 
@@ -50,9 +52,12 @@ class Finder {
   enum class Memory : uint8_t { Locked, Plain };
   explicit Finder(Memory memory = Memory::Locked) : memory_(memory) {}
 
-  // `text` has at least kMinText bytes and is not kept.
+  // `text` has at least kMinText bytes and is not kept. `written`: how often it may have been.
   static constexpr size_t kMinText = 8;
-  void add(std::string_view text, uint32_t id, bool all_forms);
+  enum class Written : uint8_t { Never, Once, Twice };
+  void add(std::string_view text, uint32_t id, Written written);
+  // All of another one, which outlives this.
+  void include(const Finder& other);
 
   // The first hit at or behind `from`; of several there, the longest. `last`: no more will come.
   Hit find(std::string_view text, size_t from, bool last) const noexcept;
@@ -68,6 +73,8 @@ class Finder {
     Form form;
   };
   void add(const Needle& needle);
+  void add_base64(std::string_view text, uint32_t id);
+  void add_hex(std::string_view text, uint32_t id);
   std::string_view keep(std::string_view text);
   void begin_with(char first, uint16_t needle);
   size_t next_start(std::string_view text, size_t at) const noexcept;
@@ -82,6 +89,7 @@ class Finder {
   // The needles that may start with a letter: the first and the last link of each list, from 1 on.
   struct Link {
     uint16_t needle;
+    char second;    // the only letter or digit that may stand behind it; NUL: any
     uint32_t next;  // 0: none
   };
   std::vector<Link> links_;

@@ -51,8 +51,9 @@ class Secrets {
   Locked locked_;
   std::vector<Secret> all_;
   Finder values_;
-  Finder in_head_;
-  Finder in_body_;
+  // Placeholders are no secrets; of values they have what is in the other's memory.
+  Finder in_head_{Finder::Memory::Plain};
+  Finder in_body_{Finder::Memory::Plain};
 };
 
 }

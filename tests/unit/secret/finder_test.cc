@@ -1,5 +1,6 @@
 #include "mvm/secret/finder.h"
 
+#include <algorithm>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@ constexpr std::string_view kValue = "sk-T0p/Secret+\"Value\"%&<end>";
 
 Finder finder(std::string_view text = kValue) {
   Finder out;
-  out.add(text, 7, true);
+  out.add(text, 7, Finder::Written::Twice);
   return out;
 }
 
@@ -190,23 +191,71 @@ TEST(Finder, FindsBase64AtEveryAlignment) {
   }
 }
 
-TEST(Finder, FindsBase64InLines) {
-  const std::string text =
-      base64(std::string(60, 'p') + std::string(kValue) + std::string(60, 's'));
-  std::string lines;
-  std::string escaped;
-  for (size_t at = 0; at < text.size(); at += 76) {
-    lines += text.substr(at, 76) + "\r\n";
-    escaped += text.substr(at, 76) + "\\n";
+// As base64(1) and `xxd -p` end lines, wherever in the value that is.
+TEST(Finder, FindsItInLines) {
+  for (size_t before = 0; before < 76; ++before) {
+    const std::string text = std::string(before, 'p') + std::string(kValue) + "suffix";
+    for (const auto& [coded, width] :
+         {std::pair{base64(text), size_t{76}}, {base64(text), 20}, {hex(text, false), 60}}) {
+      for (const std::string_view end : {"\n", "\r\n", "\\n", "\\r\\n", "\\\\n", "\n    "}) {
+        std::string lines;
+        for (size_t at = 0; at < coded.size(); at += width) {
+          lines += coded.substr(at, width);
+          lines += end;
+        }
+        EXPECT_EQ(find(lines).kind, Kind::Whole) << lines;
+      }
+    }
   }
-  EXPECT_EQ(find(lines).kind, Kind::Whole);
-  EXPECT_EQ(find(escaped).kind, Kind::Whole);
+}
+
+TEST(Finder, FindsHexWithSeparators) {
+  const std::string digits = hex(kValue, false);
+  for (const std::string_view between : {":", " ", "-", ", ", ", 0x", ",\n  0x"}) {
+    std::string text;
+    for (size_t at = 0; at < digits.size(); at += 2) {
+      if (at > 0) text += between;
+      text += digits.substr(at, 2);
+    }
+    const auto hit = find("0x" + text + " end");
+    EXPECT_EQ(hit.kind, Kind::Whole) << text;
+    EXPECT_EQ(hit.length, text.size());
+  }
+}
+
+// Kubernetes' registry credentials, PowerShell's -EncodedCommand, what a program does to what
+// another one gave it.
+TEST(Finder, FindsWhatWasWrittenTwice) {
+  const auto utf16 = [](std::string_view text, bool big) {
+    return in_units(text, big ? Units::Big : Units::Little);
+  };
+  for (const std::string_view value :
+       {"sk-live-0123456789-abcdefgh", "T0p/Secret+Value==", "pass\"word\"42"}) {
+    const Finder found = finder(value);
+    for (const std::string_view before : {"", "x", "user:", "{\"auth\":\""}) {
+      const std::string text = std::string(before) + std::string(value) + "; more";
+      std::string url = base64(text);
+      std::ranges::replace(url, '+', '-');
+      std::ranges::replace(url, '/', '_');
+      for (const std::string& once :
+           {base64(text), url, hex(text, false), hex(text, true), utf16(text, false),
+            utf16(text, true), secret::written(text, Writing::Json),
+            secret::written(text, Writing::Percent)})
+        for (const std::string_view outer : {"", "a", "ab"})
+          EXPECT_EQ(found.find(base64(std::string(outer) + once + "."), 0, true).kind, Kind::Whole)
+              << once;
+      EXPECT_EQ(found.find(hex(base64(text), true), 0, true).kind, Kind::Whole);
+      std::string json = secret::written(text, Writing::Json);
+      for (int depth = 1; depth < 4; ++depth, json = secret::written(json, Writing::Json))
+        EXPECT_EQ(found.find(json, 0, true).kind, Kind::Whole) << json;
+    }
+  }
 }
 
 TEST(Finder, TakesTheLongestOfSeveral) {
   Finder both;
-  both.add("abcdefgh", 1, false);
-  both.add("abcdefgh-and-more", 2, false);
+  both.add("abcdefgh", 1, Finder::Written::Never);
+  both.add("abcdefgh-and-more", 2, Finder::Written::Never);
   EXPECT_EQ(both.find("abcdefgh-and-more", 0, true).id, 2U);
   EXPECT_EQ(both.find("abcdefgh-and-less", 0, true).id, 1U);
   // The shorter one is there, and the longer may be.
@@ -219,8 +268,15 @@ TEST(Finder, WaitsOnlyForATrueBeginning) {
   EXPECT_EQ(hit.kind, Kind::Partial);
   EXPECT_EQ(hit.at, 10U);
   EXPECT_EQ(find("some text sk-T0p/Sec ", false).kind, Kind::None);
-  // The end of an event of a stream is not held back.
+  // The end of an event of a stream is not held back, whatever stands there.
   EXPECT_EQ(find("data: {\"delta\":\"hello\"}\n\n", false).kind, Kind::None);
+  for (size_t before = 0; before < 3; ++before) {
+    const std::string coded = base64(std::string(before, 'x') + std::string(kValue));
+    for (size_t length = 1; length < 20; ++length)
+      for (const std::string_view end : {"\n\n", "\r\n\r\n"})
+        EXPECT_EQ(find("data: " + coded.substr(0, length) + std::string(end), false).kind,
+                  Kind::None);
+  }
 }
 
 TEST(Finder, ATextThatLooksEscapedIsFoundAsItIs) {

@@ -11,7 +11,7 @@ constexpr std::string_view kValue = "sk-live/0123456789";
 
 Finder finder() {
   Finder out;
-  out.add(kValue, 0, true);
+  out.add(kValue, 0, Finder::Written::Twice);
   return out;
 }
 
