@@ -176,6 +176,35 @@ print(data.decode())
   EXPECT_THAT(seen, Not(HasSubstr(key())));
 }
 
+// Each byte in a write of its own, head and body: no piece of either is what is looked for.
+TEST_F(SecretExchange, ComesByteByByte) {
+  rule_.places = {"header", "body"};
+  start();
+  const auto exit = guest({"/usr/bin/python3", "-c", R"(
+import socket, ssl, sys
+c = ssl.create_default_context(cafile=sys.argv[1]); key, value = sys.argv[2].encode(), sys.argv[3].encode()
+def ask(body):
+  s = c.wrap_socket(socket.create_connection(('api.example', 443), 30), server_hostname='api.example')
+  s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+  try:
+    for b in (b'POST /x HTTP/1.1\r\nHost: api.example\r\nX-Api-Key: %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s'
+              % (key, len(body), body)): s.sendall(bytes([b]))
+  except OSError: pass
+  data = b''
+  while (part := s.recv(65536)): data += part
+  print(data.decode())
+ask(b'it is ' + key + b'.')
+ask(b'it is ' + value + b'.')
+)",
+                           authority_, key(), std::string(kKey)});
+  EXPECT_THAT(exit.out, AllOf(HasSubstr("200 OK"), HasSubstr("it is " + key() + "."),
+                              HasSubstr("secret_leak"), Not(HasSubstr("0123456789"))))
+      << exit.err;
+  EXPECT_THAT(at_the_server(),
+              AllOf(HasSubstr("X-Api-Key: " + std::string(kKey)),
+                    HasSubstr("it is " + std::string(kKey) + "."), Not(HasSubstr(key()))));
+}
+
 TEST_F(SecretExchange, IsRefusedWithoutTls) {
   start();
   const std::string answer = curl("http://api.example/x", {"-H", "X-Api-Key: " + key()});

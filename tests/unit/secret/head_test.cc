@@ -133,6 +133,37 @@ TEST_F(Head, RefusesAChangedPlaceholder) {
   EXPECT_EQ(put().fault, Fault::Misuse);
 }
 
+// Where it is no text as it was given, no server would take it for a credential; somebody hides it.
+TEST_F(Head, RefusesAPlaceholderInAnyWritingAnywhere) {
+  const std::string text = key();
+  std::string percent;
+  std::string twice;
+  std::string json;
+  std::string hex;
+  for (const char c : text) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    const std::string digits{kDigits[static_cast<uint8_t>(c) >> 4],
+                             kDigits[static_cast<uint8_t>(c) & 15]};
+    percent += "%" + digits;
+    twice += "%25" + digits;
+    json += "\\u00" + digits;
+    hex += digits;
+  }
+  std::vector<std::string> writings{percent, twice, json, hex};
+  for (const std::string_view before : {"", "x", "xy", "user:"})
+    writings.push_back(base64(std::string(before) + text));
+  for (const std::string& writing : writings) {
+    for (const char* name : {"Authorization", "X-Api-Key", "Cookie", "X-Any"}) {
+      head_ = {"GET", "/v1", 1, {{"Host", "api.test"}, {name, "Bearer " + writing}}, {}};
+      EXPECT_EQ(put().fault, Fault::Misuse) << name << " " << writing;
+    }
+    for (const std::string& target : {"/v1?key=" + writing, "/" + writing + "/x"}) {
+      head_ = {"GET", target, 1, {{"Host", "api.test"}}, {}};
+      EXPECT_EQ(put().fault, Fault::Misuse) << target;
+    }
+  }
+}
+
 TEST_F(Head, RefusesAConnectionWithoutTls) {
   field("Authorization", "Bearer " + key());
   EXPECT_EQ(put("api.test", false, 80).fault, Fault::Plaintext);
