@@ -1,5 +1,6 @@
 // Vendors' own tools with placeholders where their keys belong, each in the format that it keeps
-// and sends keys in. The servers are stood in for: they want the value, and print what they got.
+// and sends keys in (but gcloud, which neither Debian nor npm has). The servers are stood in for:
+// they want the value, and print what they got.
 #include "clients.h"
 
 namespace mvm::egress {
@@ -13,7 +14,7 @@ constexpr std::string_view kValue = "k3y-of-n0body/0123456789+abcdef";
 
 // Answers by path where it is shown the value, and 401 where it is not.
 constexpr const char* kVendors = R"(
-import base64, http.server, json, ssl, sys
+import base64, http.server, json, os, ssl, sys
 address, pem, value = sys.argv[1:]
 ANSWERS = {
   '/user': {'login': 'octo'}, '/-/whoami': {'username': 'octo'}, '/tiny': {'ok': True},
@@ -36,7 +37,8 @@ class H(http.server.BaseHTTPRequestHandler):
     self.rfile.read(int(self.headers.get('Content-Length') or 0))
     sent = self.headers.get('Authorization') or self.headers.get('X-Api-Key') or '-'
     if sent.startswith('Basic '): sent = 'Basic ' + base64.b64decode(sent[6:]).decode()
-    print(self.command, self.path, sent, self.headers.get('X-Amz-Security-Token', ''), flush=True)
+    # In one write: requests come side by side.
+    os.write(1, ' '.join([self.command, self.path, sent, self.headers.get('X-Amz-Security-Token', ''), '\n']).encode())
     path = self.path.partition('?')[0].removeprefix('/api/v3')
     if sent.startswith('AWS4-'):
       return self.answer(403, '<Error><Code>SignatureDoesNotMatch</Code><Message>no</Message></Error>')
@@ -161,33 +163,49 @@ TEST_F(Vendors, AwsSignsWithAPlaceholderInVain) {
                             Not(HasSubstr(std::string(kValue)))));
 }
 
-constexpr const char* kSdk = R"(
-const [name] = process.argv.slice(1)
-;(async () => {
-  if (name == 'openai') {
-    const c = new (require('openai').OpenAI)({maxRetries: 0})
-    console.log((await c.chat.completions.create({model: 'm', messages: [{role: 'user', content: 'x'}]})).choices[0].message.content)
-  } else {
-    const c = new (require('@anthropic-ai/sdk').Anthropic)({maxRetries: 0})
-    console.log((await c.messages.create({model: 'm', max_tokens: 9, messages: [{role: 'user', content: 'x'}]})).content[0].text)
+// Of npm.
+class Libraries : public Vendors {
+ protected:
+  void SetUp() override {
+    Vendors::SetUp();
+    if (!IsSkipped()) NEEDS_NPM();
   }
-})().catch(e => { console.error(e); process.exit(1) })
+  Program::Exit node(const std::string& variable, const std::string& script) {
+    return npm_node(
+        {variable, "node", "-e",
+         "(async () => {" + script +
+             "})().catch(e => { console.error(e.status, e.message); process.exit(1) })"});
+  }
+};
+
+constexpr const char* kOpenAi = R"(
+const c = new (require('openai').OpenAI)({maxRetries: 0})
+console.log((await c.chat.completions.create({model: 'm', messages: [{role: 'user', content: 'x'}]})).choices[0].message.content)
+)";
+constexpr const char* kAnthropic = R"(
+const c = new (require('@anthropic-ai/sdk').Anthropic)({maxRetries: 0})
+console.log((await c.messages.create({model: 'm', max_tokens: 9, messages: [{role: 'user', content: 'x'}]})).content[0].text)
 )";
 
-TEST_F(Vendors, OpenAisLibraryTakesItForAKey) {
-  NEEDS_NPM();
+TEST_F(Libraries, OpenAisTakesItForAKey) {
   const std::string key = vendor("api.openai.com", "OPENAI_API_KEY");
-  const auto done = npm_node({"OPENAI_API_KEY=" + key, "node", "-e", kSdk, "openai"});
+  const auto done = node("OPENAI_API_KEY=" + key, kOpenAi);
   EXPECT_EQ(done.out, "hello\n") << done.err;
   EXPECT_THAT(seen(), HasSubstr("POST /v1/chat/completions " + with("Bearer ")));
 }
 
-TEST_F(Vendors, AnthropicsLibraryTakesItForAKey) {
-  NEEDS_NPM();
+TEST_F(Libraries, AnthropicsTakesItForAKey) {
   const std::string key = vendor("api.anthropic.com", "ANTHROPIC_API_KEY");
-  const auto done = npm_node({"ANTHROPIC_API_KEY=" + key, "node", "-e", kSdk, "anthropic"});
+  const auto done = node("ANTHROPIC_API_KEY=" + key, kAnthropic);
   EXPECT_EQ(done.out, "hello\n") << done.err;
   EXPECT_THAT(seen(), AllOf(HasSubstr("POST /v1/messages "), HasSubstr(std::string(kValue))));
+}
+
+TEST_F(Libraries, AnthropicsTakesItForATokenOfASession) {
+  const std::string key = vendor("api.anthropic.com", "ANTHROPIC_AUTH_TOKEN");
+  const auto done = node("ANTHROPIC_AUTH_TOKEN=" + key, kAnthropic);
+  EXPECT_EQ(done.out, "hello\n") << done.err;
+  EXPECT_THAT(seen(), HasSubstr("POST /v1/messages " + with("Bearer ")));
 }
 
 }

@@ -1,5 +1,6 @@
-// `mvm mcp`, the program itself, and the client that others use (scripts/get-mcp-client fetches
-// it).
+// `mvm mcp`, the program itself, and the client that others use, which is one of those that
+// tests/clients/prepare fetches.
+#include <cstdio>
 #include <cstdlib>
 
 #include <fcntl.h>
@@ -20,12 +21,18 @@ static std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+static std::string client() {
+  std::string out;
+  FILE* const pipe = ::popen(MVM_TESTS "/clients/prepare --have", "r");  // NOLINT: no other's words
+  if (pipe == nullptr) return out;
+  for (int c = 0; (c = std::fgetc(pipe)) != EOF && c != '\n';) out += static_cast<char>(c);
+  return ::pclose(pipe) == 0 ? out + "/@modelcontextprotocol/sdk" : "";
+}
+
 TEST(Sdk, ClientUsesASandbox) {
-  const std::string cache = variable("XDG_CACHE_HOME");
-  const std::string sdk = (cache.empty() ? variable("HOME") + "/.cache" : cache) +
-                          "/mvm/clients/mcp-sdk/node_modules/@modelcontextprotocol/sdk";
-  if (!sys::exists(sdk) || !sys::exists("/usr/bin/node"))
-    GTEST_SKIP() << "no client here; scripts/get-mcp-client fetches it";
+  const std::string sdk = client();
+  if (sdk.empty() || !sys::exists("/usr/bin/node"))
+    GTEST_SKIP() << "not here: what tests/clients/prepare fetches";
   const sys::TempDir dir;
   const store::Paths paths(dir.path() + "/run", dir.path() + "/data");
   paths.ensure_runtime();
