@@ -26,6 +26,10 @@ void Destination::judge_name() {
     result_.to = {*result_.request.address, *result_.request.port};
     return finish();
   }
+  if (auto rule = parts_.names.holds(parts_.judge, *result_.request.host)) {
+    result_.verdict = {{Outcome::Deny, Reason::SecretLeak, std::move(*rule), false}};
+    return finish();
+  }
   const auto now = parts_.loop.now();
   if (!parts_.names.take_query(now) ||
       !parts_.names.admits(parts_.judge, *result_.request.host, now)) {

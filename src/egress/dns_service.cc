@@ -125,6 +125,10 @@ void DnsService::serve(ByteView message, size_t limit, Reply reply) {
   // The name may be known; the connection to it is what a person is asked about.
   if (pending.verdict.asks()) pending.verdict.admitted = true;
   if (!pending.verdict.admitted) return refuse(pending, pending.event(pending.verdict));
+  if (auto rule = parts_.names.holds(parts_.judge, pending.query.name)) {
+    pending.verdict = {{Outcome::Deny, Reason::SecretLeak, std::move(*rule), false}};
+    return refuse(pending, pending.event(pending.verdict));
+  }
   if (!is_served(pending.query.type)) return answer(pending, {Answer::Status::Found});
   if (!parts_.names.admits(parts_.judge, pending.query.name, parts_.loop.now())) {
     pending.verdict = {{Outcome::Deny, Reason::RateLimited, pending.verdict.decision.rule, false}};

@@ -33,9 +33,9 @@ class Proxy::Engine {
   Questions questions_;
   PinTable pins_;
   Resolver resolver_;
+  std::vector<std::shared_ptr<FilterSource>> filters_;
   NameGate names_;
   std::unique_ptr<Interception> interception_;
-  std::vector<std::shared_ptr<FilterSource>> filters_;
   std::function<bool()> commit_;
   PipePool pipes_;
   Meter meter_;

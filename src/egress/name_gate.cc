@@ -2,6 +2,13 @@
 
 namespace mvm::egress {
 
+std::optional<std::string> NameGate::holds(const Judge& judge, const dns::Name& name) const {
+  if (!judge.zone_of(name)) return std::nullopt;
+  for (const auto& source : sources_)
+    if (auto rule = source->rule_of_name(name.text())) return rule;
+  return std::nullopt;
+}
+
 bool NameGate::admits(const Judge& judge, const dns::Name& name, Time now) {
   if (names_per_zone_ == 0) return true;
   const auto pattern = judge.zone_of(name);

@@ -1,6 +1,6 @@
 #pragma once
 // How many names a sandbox may have looked up, whoever asks for it: the guest's own queries, and
-// requests that name their server.
+// requests that name their server; and which names may not be.
 //
 // Whoever runs the name servers of a zone reads what is asked there. Where a rule admits a whole
 // zone ("*.example.com"), names that are made up carry data out of the sandbox, some two hundred
@@ -15,6 +15,7 @@
 #include <string>
 
 #include "mvm/base/token_bucket.h"
+#include "mvm/egress/filter.h"
 
 #include "judge.h"
 
@@ -25,13 +26,19 @@ class NameGate {
   using Time = loop::Clock::time_point;
   static constexpr std::chrono::hours kWindow{1};
 
-  explicit NameGate(const Limits& limits)
-      : rate_(limits.queries_per_second), names_per_zone_(limits.names_per_zone) {}
+  using Sources = std::vector<std::shared_ptr<FilterSource>>;
+  // `sources` outlive it.
+  NameGate(const Limits& limits, const Sources& sources)
+      : rate_(limits.queries_per_second),
+        names_per_zone_(limits.names_per_zone),
+        sources_(sources) {}
 
   // A query that is about to be judged. False: it came too fast.
   [[nodiscard]] bool take_query(Time now) noexcept { return rate_.take(1, now) == 1; }
   // A name that is about to be sent upstream. False: it is one too many of its zone.
   [[nodiscard]] bool admits(const Judge& judge, const dns::Name& name, Time now);
+  // The rule of what is in it and may not leave; nothing: it may.
+  [[nodiscard]] std::optional<std::string> holds(const Judge& judge, const dns::Name& name) const;
 
  private:
   // Kept are names, of 255 bytes at most, and not more than the limit says for each rule.
@@ -42,6 +49,7 @@ class NameGate {
 
   TokenBucket rate_;
   size_t names_per_zone_;
+  const Sources& sources_;
   std::map<std::string, Zone> zones_;  // by the pattern that admits them
 };
 

@@ -385,6 +385,12 @@ class SecretFilter : public egress::ExchangeFilter {
 SecretSource::SecretSource(std::shared_ptr<const Secrets> secrets, Watcher watcher)
     : secrets_(std::move(secrets)), watcher_(std::move(watcher)) {}
 
+std::optional<std::string> SecretSource::rule_of_name(const std::string& name) const {
+  const auto index = secrets_->in_name(name);
+  if (!index) return std::nullopt;
+  return "secret:" + secrets_->all()[*index].binding.name;
+}
+
 std::unique_ptr<egress::ExchangeFilter> SecretSource::begin(const egress::Exchange& exchange) {
   if (secrets_->empty()) return nullptr;
   return std::make_unique<SecretFilter>(secrets_, watcher_, exchange);

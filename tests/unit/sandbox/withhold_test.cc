@@ -82,6 +82,8 @@ TEST(Withholder, ASecretIsNotRecordedInAnyWriting) {
     EXPECT_THAT(line, HasSubstr("\"/withheld\""));
   }
   EXPECT_THAT(recorded(one, value + ".evil.example", "/"), Not(HasSubstr("0123456789")));
+  // Names are written in small letters, and labels are short.
+  EXPECT_EQ(one.host("sk-REAL-val.ue-0123456789.evil.example"), "withheld");
 }
 
 TEST(Withholder, AModelsNameMayHoldNeither) {

@@ -213,6 +213,26 @@ TEST_F(Head, MasksTheAnswersFields) {
   EXPECT_THAT(masked, ::testing::ElementsAre(0U, 0U, 1U));
 }
 
+TEST(Secrets, AreFoundInNames) {
+  proto::SecretsConfig config;
+  proto::SecretRule rule;
+  rule.name = "KEY";
+  rule.hosts = {"api.test"};
+  config.rules = {rule};
+  config.values = {{"KEY", "Sk-Live.0123456789abcdefghij"}};
+  const Secrets secrets(config);
+  const std::string hex = "536b2d4c6976652e303132333435363738396162636465666768696a";
+  for (const std::string& name :
+       {std::string("x.sk-live.0123456789abcdefghij.evil.test"),
+        std::string("SK-LIVE.0123456789ABCDEFGHIJ.evil.test"),
+        std::string("xsk-live0123456789abcdefghijx.evil.test"),
+        std::string("a.sk-live01234.56789abcdefghij.evil.test"), hex + ".evil.test",
+        hex.substr(0, 30) + "." + hex.substr(30) + ".evil.test"})
+    EXPECT_EQ(secrets.in_name(name), 0U) << name;
+  for (const char* name : {"", "evil.test", "sk-live.0123456789abcdefghi.evil.test"})
+    EXPECT_FALSE(secrets.in_name(name)) << name;
+}
+
 TEST(Secrets, HaveAnotherPlaceholderEachTime) {
   const auto make = [] {
     proto::SecretsConfig config;
