@@ -95,6 +95,12 @@ TEST_F(Pii, ExchangesOfOneWindowShareTheirs) {
   const std::string one = send(*begin(), request("/"), kMail).body;
   now_ += std::chrono::milliseconds(900);
   EXPECT_EQ(send(*begin(), request("/"), kMail).body, one);
+  // Of one destination.
+  for (const auto& [host, port] : {std::pair{"other.example", 443}, {"api.example", 8443}}) {
+    const auto other = source_->begin({1, index_++, host, static_cast<uint16_t>(port), true});
+    EXPECT_NE(send(*other, request("/"), kMail).body, one) << host;
+    EXPECT_EQ(receive(*other, response(), one).body, one) << host;
+  }
   now_ += std::chrono::milliseconds(1100);
   EXPECT_NE(send(*begin(), request("/"), kMail).body, one);
 }
