@@ -109,8 +109,6 @@ std::string differences(const Context& context, const Sandbox& have,
          spec.image != have.image_digest);
     if (differs) names += (names.empty() ? "" : ", ") + std::string(name);
   }
-  if (!wanted.settings.secrets.empty() && spec.secrets != have.secrets)
-    names += (names.empty() ? "" : ", ") + std::string("secrets");
   if (asks_for_network(wanted) && spec.network != have.network)
     names += (names.empty() ? "" : ", ") + std::string("network");
   return names;
@@ -165,6 +163,11 @@ int up(Context& context, const UpOptions& options) {
     if (!built.empty() && built != existing->image_digest && !options.quiet)
       context.console.err("mvm: " + name + " keeps the image that it was made from\n  `mvm rm -f " +
                           name + "` and `mvm up` makes it anew\n");
+    // Who goes on as if it had them sends placeholders, or nothing.
+    if (!settings.secrets.empty() && spec_of(context, settings).secrets != existing->secrets)
+      throw Error(Kind::Conflict, name +
+                                      " was made with other secrets, and keeps those; `mvm rm -f " +
+                                      name + "` and `mvm up` makes it anew");
     const std::string changed = differences(context, *existing, decided.resolved);
     if (!changed.empty() && !options.quiet)
       context.console.err("mvm: " + name + " keeps what it was made with; not changed: " + changed +

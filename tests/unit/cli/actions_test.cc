@@ -290,14 +290,20 @@ TEST_F(Actions, UpOfARunningSandboxChangesNothing) {
   EXPECT_EQ(daemon.created.size(), 1U);
 }
 
-TEST_F(Actions, UpOfARunningSandboxAddsNoSecret) {
-  run({"up", "web"});
+TEST_F(Actions, UpAddsNoSecretToASandboxAndFails) {
   variables["KEY"] = "sk-value-0123456789";
-  EXPECT_EQ(run({"up", "web", "--secret", "KEY@api.example"}), 0);
-  EXPECT_THAT(err, HasSubstr("web keeps what it was made with; not changed: secrets"));
+  variables["OLD"] = "sk-value-9876543210";
+  run({"up", "web", "--secret", "OLD@api.example"});
+  for (const auto state : {api::SandboxState::Running, api::SandboxState::Stopped}) {
+    daemon.by_name.at("web").state = state;
+    EXPECT_THAT(failure({"up", "web", "--secret", "KEY@api.example", "--quiet"}),
+                HasSubstr("web was made with other secrets"));
+    EXPECT_EQ(daemon.created.size(), 1U);
+    EXPECT_THAT(daemon.calls, IsEmpty());
+  }
+  daemon.by_name.at("web").state = api::SandboxState::Running;
+  EXPECT_EQ(run({"up", "web", "--secret", "OLD@api.example"}), 0);
   EXPECT_EQ(out, "web is already running\n");
-  EXPECT_EQ(daemon.created.size(), 1U);
-  EXPECT_THAT(daemon.calls, IsEmpty());
 }
 
 TEST_F(Actions, UpOfAStoppedSandboxStartsItAgainAndTellsWhatStays) {
