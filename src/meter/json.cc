@@ -1,5 +1,7 @@
 #include "mvm/meter/json.h"
 
+#include <charconv>
+#include <optional>
 #include <utility>
 
 namespace mvm::meter {
@@ -30,6 +32,34 @@ static bool is_number(std::string_view text) {
     if (digits() == 0) return false;
   }
   return at == text.size();
+}
+
+// The name that is written so, where it is one of ASCII; else nothing: no path has others.
+static std::optional<std::string> name_of(std::string_view text) {
+  std::string out;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text[at] != '\\') {
+      out += text[at];
+      continue;
+    }
+    if (++at == text.size()) return std::nullopt;
+    constexpr std::string_view kWritten = "\"\\/bfnrt";
+    constexpr std::string_view kMeant = "\"\\/\b\f\n\r\t";
+    if (text[at] != 'u') {
+      const size_t which = kWritten.find(text[at]);
+      if (which == kWritten.npos) return std::nullopt;
+      out += kMeant[which];
+      continue;
+    }
+    constexpr unsigned kLast = 0x7f;
+    const std::string_view digits = text.substr(at + 1, 4);
+    unsigned code = 0;
+    const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
+    if (digits.size() != 4 || read.ptr != digits.data() + 4 || code > kLast) return std::nullopt;
+    out += static_cast<char>(code);
+    at += 4;
+  }
+  return out;
 }
 
 void JsonScanner::reset() {
@@ -99,7 +129,11 @@ size_t JsonScanner::string_run(std::string_view bytes, JsonSink& sink) {
 
 void JsonScanner::end_string(JsonSink& sink) {
   if (is_name_) {
-    name_member(text_);
+    // One that is too long to be kept whole is none that anybody asks for.
+    if (text_.find('\\') == text_.npos)
+      name_member(text_);
+    else
+      name_member(text_.size() == kMaxText ? "" : name_of(text_).value_or(""));
     where_ = Where::Colon;
     return;
   }

@@ -1,4 +1,4 @@
-// Hosts and paths are those of the providers' public references. A path that is not known but may
+// Paths are those of the providers' public references. A path that is not known but may
 // use something up (a POST) is Operation::Other, so that a new endpoint's usage is not missed.
 #include "mvm/meter/provider.h"
 
@@ -12,72 +12,27 @@ namespace {
 struct About {
   std::string_view word;
   std::string_view telemetry;  // OpenTelemetry's well-known values of gen_ai.provider.name
-  std::array<std::string_view, 4> hosts;
-  bool asks;  // Call::asks_for_stream_usage
+  bool asks;                   // Call::asks_for_stream_usage
 };
 
 // Mistral and OpenRouter report a stream's usage unasked, and Mistral refuses fields it does not
 // know.
 constexpr std::array<About, kProviders> kAbout{{
-    {"openai", "openai", {"api.openai.com", "*.api.openai.com"}, true},
-    {"azure_openai",
-     "azure.ai.openai",
-     {"*.openai.azure.com", "*.openai.azure.us", "*.services.ai.azure.com",
-      "*.cognitiveservices.azure.com"},
-     true},
-    {"anthropic", "anthropic", {"api.anthropic.com"}, false},
-    {"gemini",
-     "gcp.gemini",
-     {"generativelanguage.googleapis.com", "aiplatform.googleapis.com"},
-     false},
-    {"bedrock", "aws.bedrock", {}, false},  // see kBedrock
-    {"mistral", "mistral_ai", {"api.mistral.ai", "codestral.mistral.ai"}, false},
-    {"cohere", "cohere", {"api.cohere.com", "api.cohere.ai"}, false},
-    {"deepseek", "deepseek", {"api.deepseek.com"}, true},
-    {"groq", "groq", {"api.groq.com"}, true},
-    {"xai", "x_ai", {"api.x.ai", "*.api.x.ai"}, true},
-    {"openrouter", "openrouter", {"openrouter.ai"}, false},
-    {"compatible", "openai", {}, true},
+    {"openai", "openai", true},
+    {"azure_openai", "azure.ai.openai", true},
+    {"anthropic", "anthropic", false},
+    {"gemini", "gcp.gemini", false},
+    {"bedrock", "aws.bedrock", false},
+    {"mistral", "mistral_ai", false},
+    {"cohere", "cohere", false},
+    {"deepseek", "deepseek", true},
+    {"groq", "groq", true},
+    {"xai", "x_ai", true},
+    {"openrouter", "openrouter", false},
+    {"compatible", "openai", true},
 }};
 
 const About& about(Provider provider) { return kAbout.at(static_cast<size_t>(provider)); }
-
-// Hosts with a region in their first label cannot be written as one pattern.
-constexpr std::array<std::string_view, 42> kAwsRegions{
-    "us-east-1",      "us-east-2",      "us-west-1",      "us-west-2",      "us-gov-east-1",
-    "us-gov-west-1",  "af-south-1",     "ap-east-1",      "ap-east-2",      "ap-northeast-1",
-    "ap-northeast-2", "ap-northeast-3", "ap-south-1",     "ap-south-2",     "ap-southeast-1",
-    "ap-southeast-2", "ap-southeast-3", "ap-southeast-4", "ap-southeast-5", "ap-southeast-6",
-    "ap-southeast-7", "ca-central-1",   "ca-west-1",      "eu-central-1",   "eu-central-2",
-    "eu-north-1",     "eu-south-1",     "eu-south-2",     "eu-west-1",      "eu-west-2",
-    "eu-west-3",      "il-central-1",   "me-central-1",   "me-south-1",     "mx-central-1",
-    "sa-east-1",      "cn-north-1",     "cn-northwest-1", "us-iso-east-1",  "us-isob-east-1",
-    "eu-isoe-west-1", "eusc-de-east-1"};
-constexpr std::array<std::string_view, 25> kVertexRegions{"us-central1",
-                                                          "us-east1",
-                                                          "us-east4",
-                                                          "us-east5",
-                                                          "us-south1",
-                                                          "us-west1",
-                                                          "us-west4",
-                                                          "europe-west1",
-                                                          "europe-west2",
-                                                          "europe-west3",
-                                                          "europe-west4",
-                                                          "europe-west8",
-                                                          "europe-west9",
-                                                          "europe-north1",
-                                                          "europe-central2",
-                                                          "asia-east1",
-                                                          "asia-northeast1",
-                                                          "asia-northeast3",
-                                                          "asia-south1",
-                                                          "asia-southeast1",
-                                                          "me-central1",
-                                                          "australia-southeast1",
-                                                          "southamerica-east1",
-                                                          "us",
-                                                          "eu"};
 
 bool ends_with(const policy::Path& path, std::initializer_list<std::string_view> tail) {
   return path.size() >= tail.size() &&
@@ -99,13 +54,19 @@ std::optional<Call> openai(Call call, std::string_view method, const policy::Pat
   call.dialect = Dialect::OpenAi;
   const bool asks = std::exchange(call.asks_for_stream_usage, false);
   if (method == "GET") {
-    call.once = path.size() >= 2 && path[path.size() - 2] == "batches" ? path.back() : "";
-    if (call.once.empty()) return std::nullopt;
-    call.operation = Operation::Batch;
+    if (path.size() < 2 || path.back().empty()) return std::nullopt;
+    const std::string& kind = path[path.size() - 2];
+    call.once = path.back();
+    call.kept = kind == "responses";
+    call.operation = kind == "batches" ? Operation::Batch : Operation::Chat;
+    // xAI's answers to who does not wait.
+    if (kind != "batches" && kind != "responses" && kind != "deferred-completion")
+      return std::nullopt;
     return call;
   }
   if (method != "POST") return std::nullopt;
   call.model = behind(path, "deployments");
+  call.kept = contains(path, "responses");
   if (ends_with(path, {"chat", "completions"})) {
     call.operation = Operation::Chat;
     call.asks_for_stream_usage = asks;
@@ -121,6 +82,10 @@ std::optional<Call> openai(Call call, std::string_view method, const policy::Pat
     call.operation = Operation::Embeddings;
   } else if (contains(path, "images") || contains(path, "audio")) {
     call.operation = Operation::Media;
+  } else if (contains(path, "batches")) {
+    call.operation = Operation::Batch;
+  } else if (ends_with(path, {"batch", "jobs"})) {
+    call.operation = Operation::Chat;  // Mistral's, whose state does not tell what it used
   }
   return call;
 }
@@ -148,16 +113,30 @@ std::optional<Call> anthropic(Call call, std::string_view method, const policy::
 std::optional<Call> gemini(Call call, std::string_view method, const policy::Path& path) {
   if (contains(path, "openai") || contains(path, "openapi")) return openai(call, method, path);
   call.dialect = Dialect::Gemini;
+  if (method == "GET" && path.size() >= 2 && path[path.size() - 2] == "interactions") {
+    call.operation = Operation::GenerateContent;
+    call.once = path.back();
+    call.kept = true;
+    if (call.once.empty()) return std::nullopt;
+    return call;
+  }
   if (method != "POST" || path.empty()) return std::nullopt;
+  if (contains(path, "interactions")) {
+    if (ends_with(path, {"interactions"})) call.operation = Operation::GenerateContent;
+    call.kept = true;
+    return call;
+  }
   const std::string& last = path.back();
   const size_t colon = last.rfind(':');
   if (colon == std::string::npos) return call;
   call.model = last.substr(0, colon);
   const std::string_view verb = std::string_view(last).substr(colon + 1);
   if (verb == "countTokens" || verb == "computeTokens") return std::nullopt;
-  if (verb == "generateContent" || verb == "streamGenerateContent") {
+  if (verb == "generateContent" || verb == "streamGenerateContent" ||
+      verb == "batchGenerateContent") {  // the last one's use is not told where it can be read
     call.operation = Operation::GenerateContent;
-  } else if (verb == "embedContent" || verb == "batchEmbedContents") {
+  } else if (verb == "embedContent" || verb == "batchEmbedContents" ||
+             verb == "asyncBatchEmbedContent") {
     call.operation = Operation::Embeddings;
   } else if (verb == "rawPredict" || verb == "streamRawPredict") {
     call.operation = Operation::Chat;
@@ -170,7 +149,12 @@ std::optional<Call> gemini(Call call, std::string_view method, const policy::Pat
 }
 
 std::optional<Call> bedrock(Call call, std::string_view method, const policy::Path& path) {
-  if (contains(path, "openai")) return openai(call, method, path);
+  // The other interfaces of both its endpoints; an id of a model may look like anything.
+  if (!path.empty() && path.front() != "model") {
+    if (contains(path, "anthropic") || ends_with(path, {"messages"}))
+      return anthropic(call, method, path);
+    if (contains(path, "openai") || path.front() == "v1") return openai(call, method, path);
+  }
   call.dialect = Dialect::BedrockInvoke;
   if (method != "POST") return std::nullopt;
   call.model = behind(path, "model");
@@ -244,53 +228,6 @@ std::optional<std::string> provider_complaint(std::string_view word) {
          ", or a host that speaks OpenAI's interface, such as llm.example.com:8443";
 }
 
-Catalogue::Catalogue(std::span<const std::string> words) {
-  const auto add = [&](Provider provider, std::string_view pattern) {
-    if (pattern.empty()) return;
-    if (auto rule = policy::parse_host_rule(pattern)) {
-      rule->id = "ai:" + std::string(provider_word(provider));
-      places_.push_back({provider, std::move(*rule)});
-    }
-  };
-  const auto add_provider = [&](Provider provider) {
-    for (const std::string_view host : about(provider).hosts) add(provider, host);
-    if (provider == Provider::Gemini)
-      for (const std::string_view region : kVertexRegions)
-        add(provider, std::string(region) + "-aiplatform.googleapis.com");
-    if (provider == Provider::Bedrock)
-      for (const std::string_view region : kAwsRegions) {
-        const std::string domain =
-            std::string(region) +
-            (region.starts_with("cn-") ? ".amazonaws.com.cn" : ".amazonaws.com");
-        add(provider, "bedrock-runtime." + domain);
-        add(provider, "bedrock-runtime-fips." + domain);
-      }
-  };
-  // A host of the user's own first: what it is called for wins over what it looks like.
-  for (const std::string& word : words)
-    if (!provider_from_word(word)) add(Provider::Compatible, word);
-  bool named = false;
-  for (const std::string& word : words)
-    if (const auto provider = provider_from_word(word)) {
-      add_provider(*provider);
-      named = true;
-    }
-  if (named || !words.empty()) return;
-  for (size_t i = 0; i < kProviders; ++i) add_provider(static_cast<Provider>(i));
-}
-
-std::optional<Provider> Catalogue::provider_of(std::string_view host, uint16_t port) const {
-  const auto name = dns::Name::parse(host);
-  if (!name) return std::nullopt;
-  for (const Place& place : places_) {
-    const auto& ports = place.rule.ports;
-    const bool fits =
-        ports.empty() ? port == 80 || port == 443 : std::ranges::find(ports, port) != ports.end();
-    if (fits && place.rule.host.matches(*name)) return place.provider;
-  }
-  return std::nullopt;
-}
-
 std::optional<Call> Catalogue::recognise(std::string_view host, uint16_t port,
                                          std::string_view method, std::string_view target) const {
   const auto provider = provider_of(host, port);
@@ -325,13 +262,6 @@ std::optional<Call> Catalogue::recognise(std::string_view host, uint16_t port,
       break;
   }
   return openai(std::move(call), method, *path);
-}
-
-std::vector<policy::HostRule> Catalogue::hosts() const {
-  std::vector<policy::HostRule> out;
-  out.reserve(places_.size());
-  for (const Place& place : places_) out.push_back(place.rule);
-  return out;
 }
 
 std::string clean_model(std::string_view model) {

@@ -7,7 +7,7 @@
 namespace mvm::meter {
 
 static bool is_max_output(std::string_view path) {
-  constexpr std::array<std::string_view, 10> kPaths{"max_tokens",
+  constexpr std::array<std::string_view, 12> kPaths{"max_tokens",
                                                     "max_completion_tokens",
                                                     "max_output_tokens",
                                                     "max_tokens_to_sample",
@@ -16,6 +16,8 @@ static bool is_max_output(std::string_view path) {
                                                     "generationConfig.maxOutputTokens",
                                                     "generation_config.max_output_tokens",
                                                     "inferenceConfig.maxTokens",
+                                                    "inferenceConfig.max_new_tokens",
+                                                    "maxTokens",
                                                     "textGenerationConfig.maxTokenCount"};
   return std::ranges::find(kPaths, path) != kPaths.end();
 }

@@ -60,9 +60,16 @@ ResponseReader::Result ResponseReader::result() const {
   out.bad = tally_.bad();
   const auto usage = tally_.usage();
   const bool failed = status_ == 0 || status_ >= 400;
+  const bool asked_for = !call_.once.empty();
   const bool may_be_free =
-      call_.operation == Operation::Other || call_.operation == Operation::Batch;
-  if (tally_.pending()) {
+      asked_for || call_.operation == Operation::Other || call_.operation == Operation::Batch;
+  // Of OpenAI's, one that its client waited for was counted when it was made. Gemini's do not tell:
+  // there every one is known by its id from the beginning.
+  const bool openai = call_.dialect == Dialect::OpenAi;
+  const bool counted = asked_for && call_.kept && openai && !tally_.background();
+  out.once = call_.once;
+  if (!asked_for && call_.kept && (!openai || tally_.background())) out.once = tally_.id();
+  if (counted || (may_be_free && tally_.pending())) {
     out.verdict = Verdict::Nothing;
     return out;
   }

@@ -1,167 +1,30 @@
-// The fields of each dialect are tables of paths, from the providers' public references. `rank`
-// tells two ways of saying the same apart; only the first that is used counts.
 #include "mvm/meter/usage.h"
 
 #include <algorithm>
-#include <span>
+#include <utility>
 
 #include "mvm/base/checked.h"
 #include "mvm/base/text.h"
-#include "mvm/http/message.h"
+
+#include "usage_fields.h"
 
 namespace mvm::meter {
 namespace {
 
-using Field = Tally::Field;
-
-struct Entry {
-  std::string_view path;
-  Field field;
-  size_t rank = 0;
-};
-
-// Where the object with the counts is: of answers, of streams' last events, of Groq's last chunk.
-constexpr std::array<std::string_view, 2> kOpenAiPlaces{"usage.", "response.usage."};
-constexpr std::array<Entry, 20> kOpenAi{{
-    {"prompt_tokens", Field::Input},
-    {"completion_tokens", Field::Output},
-    {"input_tokens", Field::Input},
-    {"output_tokens", Field::Output},
-    {"total_tokens", Field::Total},
-    {"prompt_tokens_details.cached_tokens", Field::Cached},
-    {"input_tokens_details.cached_tokens", Field::Cached},
-    {"prompt_cache_hit_tokens", Field::Cached},  // DeepSeek
-    {"prompt_tokens_details.cache_write_tokens", Field::CacheWritten},
-    {"input_tokens_details.cache_write_tokens", Field::CacheWritten},
-    {"completion_tokens_details.reasoning_tokens", Field::Reasoning},
-    {"output_tokens_details.reasoning_tokens", Field::Reasoning},
-    {"prompt_tokens_details.audio_tokens", Field::AudioInput},
-    {"input_tokens_details.audio_tokens", Field::AudioInput},
-    {"input_token_details.audio_tokens", Field::AudioInput},
-    {"completion_tokens_details.audio_tokens", Field::AudioOutput},
-    {"output_tokens_details.audio_tokens", Field::AudioOutput},
-    {"output_token_details.audio_tokens", Field::AudioOutput},
-    {"input_token_details.cached_tokens", Field::Cached},
-    {"reasoning_tokens", Field::Reasoning},
-}};
-constexpr std::array<Entry, 5> kOpenAiBeside{{
-    {"x_groq.usage.prompt_tokens", Field::Input, 1},
-    {"x_groq.usage.completion_tokens", Field::Output, 1},
-    {"x_groq.usage.total_tokens", Field::Total, 1},
-    {"prompt_eval_count", Field::Input, 1},  // Ollama
-    {"eval_count", Field::Output, 1},
-}};
-
-constexpr std::array<std::string_view, 3> kAnthropicPlaces{"usage.", "message.usage.",
-                                                           "result.message.usage."};
-constexpr std::array<Entry, 4> kAnthropic{{
-    {"input_tokens", Field::Input},
-    {"output_tokens", Field::Output},
-    {"cache_read_input_tokens", Field::Cached},
-    {"cache_creation_input_tokens", Field::CacheWritten},
-}};
-
-constexpr std::array<std::string_view, 3> kGeminiPlaces{"usageMetadata.", "[].usageMetadata.",
-                                                        "response.usageMetadata."};
-constexpr std::array<Entry, 7> kGemini{{
-    {"promptTokenCount", Field::Input},
-    {"candidatesTokenCount", Field::Output},
-    {"responseTokenCount", Field::Output},
-    {"totalTokenCount", Field::Total},
-    {"cachedContentTokenCount", Field::Cached},
-    {"thoughtsTokenCount", Field::Reasoning},
-    {"toolUsePromptTokenCount", Field::ToolInput},
-}};
-
-constexpr std::array<std::string_view, 5> kCoherePlaces{"usage.", "meta.", "delta.usage.",
-                                                        "response.meta.", "response.usage."};
-constexpr std::array<Entry, 5> kCohere{{
-    {"billed_units.input_tokens", Field::Input},
-    {"billed_units.output_tokens", Field::Output},
-    {"tokens.input_tokens", Field::Input, 1},
-    {"tokens.output_tokens", Field::Output, 1},
-    {"cached_tokens", Field::Cached},
-}};
-
-constexpr std::array<std::string_view, 1> kConversePlaces{"usage."};
-constexpr std::array<Entry, 5> kConverse{{
-    {"inputTokens", Field::Input},
-    {"outputTokens", Field::Output},
-    {"totalTokens", Field::Total},
-    {"cacheReadInputTokens", Field::Cached},
-    {"cacheWriteInputTokens", Field::CacheWritten},
-}};
-
-// A stream's metrics are Bedrock's own; the rest is how the models' makers say it.
-constexpr std::array<std::string_view, 1> kNoPlace{""};
-constexpr std::array<Entry, 24> kInvoke{{
-    {"amazon-bedrock-invocationMetrics.inputTokenCount", Field::Input},
-    {"amazon-bedrock-invocationMetrics.outputTokenCount", Field::Output},
-    {"amazon-bedrock-invocationMetrics.cacheReadInputTokenCount", Field::Cached},
-    {"amazon-bedrock-invocationMetrics.cacheWriteInputTokenCount", Field::CacheWritten},
-    {"usage.input_tokens", Field::Input, 1},
-    {"usage.output_tokens", Field::Output, 1},
-    {"usage.cache_read_input_tokens", Field::Cached, 1},
-    {"usage.cache_creation_input_tokens", Field::CacheWritten, 1},
-    {"message.usage.input_tokens", Field::Input, 1},
-    {"message.usage.output_tokens", Field::Output, 1},
-    {"message.usage.cache_read_input_tokens", Field::Cached, 1},
-    {"message.usage.cache_creation_input_tokens", Field::CacheWritten, 1},
-    {"usage.inputTokens", Field::Input, 1},
-    {"usage.outputTokens", Field::Output, 1},
-    {"usage.totalTokens", Field::Total, 1},
-    {"usage.cacheReadInputTokenCount", Field::Cached, 1},
-    {"usage.cacheWriteInputTokenCount", Field::CacheWritten, 1},
-    {"usage.prompt_tokens", Field::Input, 1},
-    {"usage.completion_tokens", Field::Output, 1},
-    {"usage.total_tokens", Field::Total, 1},
-    {"prompt_token_count", Field::Input, 1},
-    {"generation_token_count", Field::Output, 1},
-    {"inputTextTokenCount", Field::Input, 1},
-    {"results.[].tokenCount", Field::Output, 1},
-}};
-
-constexpr std::array<Entry, 4> kInvokeHeaders{{
-    {"x-amzn-bedrock-input-token-count", Field::Input},
-    {"x-amzn-bedrock-output-token-count", Field::Output},
-    {"x-amzn-bedrock-cache-read-input-token-count", Field::Cached},
-    {"x-amzn-bedrock-cache-write-input-token-count", Field::CacheWritten},
-}};
-
-const Entry* find(std::string_view path, std::span<const std::string_view> places,
-                  std::span<const Entry> entries) {
-  for (const std::string_view place : places) {
-    if (!path.starts_with(place)) continue;
-    const std::string_view rest = path.substr(place.size());
-    for (const Entry& entry : entries)
-      if (entry.path == rest) return &entry;
-  }
-  return nullptr;
-}
-
-const Entry* find(Dialect dialect, std::string_view path) {
-  switch (dialect) {
-    case Dialect::OpenAi:
-      if (const Entry* entry = find(path, kOpenAiPlaces, kOpenAi)) return entry;
-      return find(path, kNoPlace, kOpenAiBeside);
-    case Dialect::Anthropic:
-    case Dialect::AnthropicBatch:
-      return find(path, kAnthropicPlaces, kAnthropic);
-    case Dialect::Gemini:
-      return find(path, kGeminiPlaces, kGemini);
-    case Dialect::Cohere:
-      return find(path, kCoherePlaces, kCohere);
-    case Dialect::BedrockConverse:
-      return find(path, kConversePlaces, kConverse);
-    case Dialect::BedrockInvoke:
-      return find(path, kNoPlace, kInvoke);
-  }
-  return nullptr;
-}
-
 bool is_model_path(std::string_view path) {
   return path == "model" || path == "message.model" || path == "response.model" ||
-         path == "modelVersion" || path == "[].modelVersion";
+         path == "modelVersion" || path == "[].modelVersion" || path == "interaction.model";
+}
+
+bool is_id_path(std::string_view path) {
+  return path == "id" || path == "response.id" || path == "interaction.id";
+}
+
+// Of a batch, a response or an interaction that has not come to its end.
+bool is_running(std::string_view status) {
+  constexpr std::array<std::string_view, 5> kRunning{"validating", "queued", "in_progress",
+                                                     "finalizing", "cancelling"};
+  return std::ranges::find(kRunning, status) != kRunning.end();
 }
 
 }
@@ -217,27 +80,35 @@ void Tally::number(std::string_view path, std::string_view text) {
     if (cost) cost_ = cost;
     return;
   }
-  const Entry* entry = find(dialect_, path);
-  if (entry == nullptr) return;
+  const UsageField* entry = find_usage_field(dialect_, path);
+  const auto step = entry == nullptr ? find_step_field(dialect_, path) : std::nullopt;
+  if (entry == nullptr && !step) return;
   const auto value = parse_u64(text);
   if (!value || *value > kMaxCount) {
     bad_ = true;
     return;
   }
-  ranks_.at(entry->rank).at(static_cast<size_t>(entry->field)) = *value;
+  if (entry != nullptr) {
+    ranks_.at(entry->rank).at(static_cast<size_t>(entry->field)) = *value;
+    return;
+  }
+  auto& sum = these_steps_.at(static_cast<size_t>(*step));
+  sum = sum.value_or(0) + *value;
+  bad_ = bad_ || *sum > kMaxCount;
+  sum = std::min(*sum, kMaxCount);
 }
 
 void Tally::literal(std::string_view path, std::string_view word) {
   if (path == "done" && word == "true") ending_ = true;  // Ollama
+  if (path == "background" || path == "response.background") background_ = word == "true";
 }
 
 void Tally::string(std::string_view path, std::string_view text) {
   if (model_.empty() && is_model_path(path)) model_ = std::string(text.substr(0, kMaxModel + 1));
+  if (path == "status") running_ = is_running(text);
+  if (is_id_path(path)) id_ = std::string(text);
   switch (dialect_) {
     case Dialect::OpenAi:
-      if (path == "status" && (text == "validating" || text == "in_progress" ||
-                               text == "finalizing" || text == "cancelling"))
-        pending_ = true;
       if (path == "type" && (text == "response.completed" || text == "response.incomplete" ||
                              text == "response.failed"))
         ending_ = true;
@@ -248,7 +119,9 @@ void Tally::string(std::string_view path, std::string_view text) {
       break;
     case Dialect::Gemini:
       if (path.ends_with("candidates.[].finishReason") ||
-          path.ends_with("promptFeedback.blockReason"))
+          path.ends_with("promptFeedback.blockReason") ||
+          (path == "event_type" &&
+           (text == "interaction.completed" || text == "interaction.complete")))
         ending_ = true;
       break;
     case Dialect::Cohere:
@@ -269,11 +142,14 @@ void Tally::container(std::string_view path, bool) {
     saw_usage_ = true;
   if (dialect_ == Dialect::BedrockConverse && path == "usage") ending_ = true;
   if (path == "amazon-bedrock-invocationMetrics") ending_ = true;
+  // All steps so far, each time it comes.
+  if (path.ends_with("usage.iterations")) steps_ = std::exchange(these_steps_, {});
 }
 
 // Of a batch every document is a message of its own.
 void Tally::document_end() {
   final_ = final_ || ending_;
+  these_steps_ = {};
   if (dialect_ != Dialect::AnthropicBatch) return;
   if (const auto one = read(ranks_[0])) {
     const auto add = [this](uint64_t& sum, uint64_t value) {
@@ -289,19 +165,22 @@ void Tally::document_end() {
   }
   adding_ = true;
   ranks_ = {};
+  steps_ = {};
 }
 
 void Tally::header(std::string_view name, std::string_view value) {
-  if (dialect_ != Dialect::BedrockInvoke) return;
-  for (const Entry& entry : kInvokeHeaders) {
-    if (!http::same_name(entry.path, name)) continue;
-    const auto count = parse_u64(value);
-    bad_ = bad_ || !count || *count > kMaxCount;
-    if (count && *count <= kMaxCount) ranks_.at(0).at(static_cast<size_t>(entry.field)) = *count;
-  }
+  const auto field = dialect_ == Dialect::BedrockInvoke ? find_usage_header(name) : std::nullopt;
+  if (!field) return;
+  const auto count = parse_u64(value);
+  bad_ = bad_ || !count || *count > kMaxCount;
+  if (count && *count <= kMaxCount) ranks_.at(0).at(static_cast<size_t>(*field)) = *count;
 }
 
-std::optional<Usage> Tally::read(const Fields& fields) const {
+std::optional<Usage> Tally::read(Fields fields) const {
+  // Anthropic's sums leave out the steps that other models made, those that shortened the
+  // conversation, and the input of all but the first; what is billed is every step.
+  for (size_t i = 0; i < fields.size(); ++i)
+    if (steps_.at(i)) fields.at(i) = std::max(fields.at(i).value_or(0), *steps_.at(i));
   Usage usage;
   auto input = get(fields, Field::Input);
   auto output = get(fields, Field::Output);

@@ -184,9 +184,10 @@ FilterVerdict MeterFilter::end_request() {
   request_.finish();
   if (id_ == 0) return {};
   meter::Bounds bounds = meter::bounds_of(request_.facts());
-  // Of these nothing comes out that is counted in tokens.
+  // Of these nothing comes out that is counted in tokens, or it was asked for before.
   if (call_.operation == meter::Operation::Embeddings ||
-      call_.operation == meter::Operation::Rerank || call_.operation == meter::Operation::Batch)
+      call_.operation == meter::Operation::Rerank || call_.operation == meter::Operation::Batch ||
+      !call_.once.empty())
     bounds.output = 0;
   const auto denial = ledger_->bound(id_, bounds);
   if (!denial) return {};
@@ -258,6 +259,7 @@ void MeterFilter::ended(bool whole) noexcept {
   const uint64_t id = std::exchange(id_, 0);
   if (id == 0) return;
   meter::ResponseReader::Result result;
+  result.once = call_.once;
   if (response_) {
     response_->finish((whole || response_done_) && response_copy_.whole());
     result = response_->result();
@@ -269,7 +271,7 @@ void MeterFilter::ended(bool whole) noexcept {
   if (result.model.empty()) result.model = call_.model;
   if (watcher_.withhold && watcher_.withhold(result.model)) result.model = "other";
   meter::Record used = ledger_->settle(
-      id, result, call_.once.empty() ? 0 : meter::once_key(call_.provider, call_.once),
+      id, result, result.once.empty() ? 0 : meter::once_key(call_.provider, result.once),
       call_.operation);
   if (watcher_.record) watcher_.record({flow_, host_, port_, std::move(used)});
 }

@@ -94,8 +94,8 @@ using Series = std::pair<Provider, std::string>;  // and model
 struct Account {
   // Models by name; all further ones of a provider are its "other".
   static constexpr size_t kMaxSeries = 32;
-  // Batches whose usage is counted, the last ones.
-  static constexpr size_t kMaxOnce = 1024;
+  // Batches, and answers that may be asked for again, whose usage is counted: the last ones.
+  static constexpr size_t kMaxOnce = 4096;
 
   uint64_t next = 1;             // id of the next request
   std::optional<Budget> budget;  // as it was set while the sandbox was there; else the manifest's

@@ -3,6 +3,8 @@
 // where it is, and how it says what was used is in one table (src/meter/provider.cc).
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -65,8 +67,11 @@ struct Call {
   Dialect dialect = Dialect::OpenAi;
   Operation operation = Operation::Other;
   std::string model;  // when the path names it
-  // Of a batch, its id: however often it is asked for, its usage counts once.
+  // Of a batch, or an answer that the provider keeps, its id: however often it is asked for, its
+  // usage counts once.
   std::string once;
+  // The provider keeps the answer, which names the id.
+  bool kept = false;
   // The provider sends a stream's usage only when it is asked to, and takes being asked.
   bool asks_for_stream_usage = false;
 
@@ -96,7 +101,10 @@ class Catalogue {
     Provider provider;
     policy::HostRule rule;
   };
-  std::vector<Place> places_;
+  // By rank: a host of the user's own wins over what it looks like.
+  std::vector<Place> own_;
+  std::map<std::string, Provider, std::less<>> names_;  // without a port
+  std::vector<Place> zones_;
 };
 
 // A model's name as it may be shown and counted by: bounded, and of few characters. What the guest

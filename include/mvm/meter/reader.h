@@ -45,8 +45,9 @@ class RequestReader : public JsonSink {
 };
 
 // What a request may use at most, as far as it can be told: a token is at least a byte of the
-// request, and the answer as long as the request lets it be, or kAssumedOutput.
-inline constexpr uint64_t kAssumedOutput = 32'768;
+// request, and the answer as long as the request lets it be, or kAssumedOutput, which is what the
+// models with the longest answers give who does not say (128 Ki; most give half of it or less).
+inline constexpr uint64_t kAssumedOutput = 131'072;
 struct Bounds {
   uint64_t input = 0;
   uint64_t output = 0;
@@ -142,6 +143,8 @@ class ResponseReader {
     Usage usage;
     std::string model;
     bool bad = false;  // a count that was none
+    // The id of a batch, or of an answer that may be asked for again.
+    std::string once;
     bool operator==(const Result&) const = default;
   };
   // After finish().

@@ -33,7 +33,8 @@ struct Usage {
 std::optional<uint64_t> parse_nanodollars(std::string_view text);
 
 // Collects the fields of one answer as they come. Each is the whole so far (of a batch of messages:
-// of the message), so that of a field that comes again the last value counts, and none is added up.
+// of the message), so that of a field that comes again the last value counts, and none is added up
+// but the steps of one answer.
 class Tally : public JsonSink {
  public:
   explicit Tally(Dialect dialect) : dialect_(dialect) {}
@@ -60,8 +61,12 @@ class Tally : public JsonSink {
   bool needs_final() const noexcept {
     return dialect_ == Dialect::Anthropic || dialect_ == Dialect::Gemini;
   }
-  // A batch that has not come to its end.
-  bool pending() const noexcept { return pending_; }
+  // A batch, or an answer that is made in the background, that has not come to its end.
+  bool pending() const noexcept { return running_ && !final_; }
+  // An answer that is made whether or not somebody waits for it.
+  bool background() const noexcept { return background_; }
+  // By which the answer may be asked for again.
+  const std::string& id() const noexcept { return id_; }
 
   enum class Field : uint8_t {
     Input,
@@ -82,11 +87,13 @@ class Tally : public JsonSink {
     return fields.at(static_cast<size_t>(field));
   }
   static bool any(const Fields& fields);
-  std::optional<Usage> read(const Fields& fields) const;
+  std::optional<Usage> read(Fields fields) const;
 
   Dialect dialect_;
   // Of each rank; the first rank that says anything counts (Groq and Cohere say it twice).
   std::array<Fields, 2> ranks_{};
+  Fields these_steps_{};  // of the list that is being read
+  Fields steps_{};        // of the last that was read, added up
   std::optional<uint64_t> cost_;
   Usage added_;  // of a batch
   bool adding_ = false;
@@ -94,8 +101,10 @@ class Tally : public JsonSink {
   bool ending_ = false;  // the document that is being read is the last word
   bool final_ = false;
   bool bad_ = false;
-  bool pending_ = false;
+  bool running_ = false;
+  bool background_ = false;
   std::string model_;
+  std::string id_;
 };
 
 }

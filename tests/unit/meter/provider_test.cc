@@ -55,6 +55,24 @@ TEST(Catalogue, RecognisesProvidersByHostAndPath) {
   EXPECT_EQ(told("bedrock-runtime.us-west-2.amazonaws.com", "POST",
                  "/model/amazon.titan-embed-text-v2:0/invoke"),
             "bedrock embeddings model=amazon.titan-embed-text-v2:0");
+  EXPECT_EQ(told("bedrock-mantle.us-west-2.api.aws", "POST", "/v1/responses"), "bedrock chat");
+  EXPECT_EQ(told("bedrock-mantle.us-west-2.api.aws", "POST", "/anthropic/v1/messages"),
+            "bedrock chat");
+  EXPECT_EQ(told("bedrock-runtime.us-west-2.amazonaws.com", "POST", "/openai/v1/chat/completions"),
+            "bedrock chat");
+  EXPECT_EQ(told("generativelanguage.googleapis.com", "POST", "/v1beta/interactions"),
+            "gemini generate_content");
+  EXPECT_EQ(told("generativelanguage.googleapis.com", "GET", "/v1beta/interactions/v1_a"),
+            "gemini generate_content once=v1_a");
+  for (const char* host :
+       {"europe-southwest1-aiplatform.googleapis.com", "me-west1-aiplatform.googleapis.com",
+        "aiplatform.eu.rep.googleapis.com", "aiplatform.us-central1.rep.googleapis.com"})
+    EXPECT_EQ(
+        told(host, "POST", "/v1/projects/p/locations/l/publishers/google/models/g:generateContent"),
+        "gemini generate_content model=g");
+  EXPECT_EQ(told("api.openai.com", "GET", "/v1/responses/resp_1"), "openai chat once=resp_1");
+  EXPECT_EQ(told("api.openai.com", "GET", "/v1/responses"), "nothing");
+  EXPECT_EQ(told("api.openai.com", "POST", "/v1/batches/batch_1/cancel"), "openai batch");
   EXPECT_EQ(told("api.mistral.ai", "POST", "/v1/chat/completions"), "mistral chat");
   EXPECT_EQ(told("api.cohere.com", "POST", "/v2/chat"), "cohere chat");
   EXPECT_EQ(told("api.cohere.com", "POST", "/v2/rerank"), "cohere rerank");

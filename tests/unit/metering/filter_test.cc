@@ -123,8 +123,30 @@ TEST_F(Metering, AStreamWithoutUsageIsUnknownAndStopsALoopUnderEstimate) {
   EXPECT_EQ(counted().estimated, 3 * (400 + body.size()));
 }
 
-// Byte by byte what the provider says to who does not ask, whatever its content coding and type.
-// What cannot be decoded cannot be changed either.
+TEST_F(Metering, WhatIsAskedForAgainIsCountedOnce) {
+  start({.on_unknown = meter::OnUnknown::Estimate});
+  const auto get = [this](const std::string& path, const std::string& name) {
+    const std::string url = "https://" + std::string(kHost) + path + "?file=" + name;
+    EXPECT_THAT(guest({"curl", "-sS", "-i", "--cacert", authority_, url}).out,
+                HasSubstr("HTTP/1.1 200"));
+    ASSERT_TRUE(settled());
+  };
+  for (int i = 0; i < 3; ++i) get("/v1/batches/batch_abc123", "openai-batch.json");
+  EXPECT_EQ(counted().total, 2000U);
+  EXPECT_EQ(counted().requests, 3U);
+  // An answer that nobody waits for: bounded when it is begun, known when it is there.
+  post("file=openai-background-queued.json", R"({"background":true,"max_output_tokens":400})",
+       "/v1/responses");
+  ASSERT_TRUE(settled());
+  EXPECT_EQ(counted().unknown, 1U);
+  const uint64_t estimated = counted().estimated;
+  EXPECT_GE(estimated, 400U);
+  for (int i = 0; i < 3; ++i) get("/v1/responses/resp_abc123xyz", "openai-background-done.json");
+  EXPECT_EQ(counted().total, 2000U + 2067U);
+  EXPECT_EQ(counted().unknown, 1U);
+  EXPECT_EQ(counted().estimated, estimated);
+}
+
 TEST_F(Metering, AnEndInTheMiddleIsUnknown) {
   start({.on_unknown = meter::OnUnknown::Refuse});
   post(std::string(kStream) + "&cut=1", R"({"stream":true})");

@@ -110,8 +110,9 @@ class Metering : public egress::EgressTest {
             body,
             "https://" + std::string(kHost) + path + "?" + query};
   }
-  std::string post(const std::string& query, const std::string& body = R"({"model":"gpt-4o"})") {
-    return guest(request(query, body)).out;
+  std::string post(const std::string& query, const std::string& body = R"({"model":"gpt-4o"})",
+                   const std::string& path = "/v1/chat/completions") {
+    return guest(request(query, body, path)).out;
   }
   static std::string fixture(const std::string& name) {
     return std::string(
