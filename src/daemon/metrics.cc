@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <map>
 
 #include "mvm/json/json.h"
 #include "mvm/meter/budget.h"
 #include "mvm/meter/provider.h"
 #include "mvm/obs/metrics_text.h"
+
+#include "clock.h"
 
 namespace mvm::daemon {
 namespace {
@@ -223,23 +227,33 @@ Json attributes_of(const api::AiUsage& usage, const api::AiSeries& series) {
   return list;
 }
 
+constexpr double kNano = 1e9;
+
 class OtlpWriter {
  public:
-  explicit OtlpWriter(uint64_t now) : now_(std::to_string(now)) {}
+  explicit OtlpWriter(const Figures& figures, uint64_t now) : now_(std::to_string(now)) {
+    for (const api::Sandbox& sandbox : figures.sandboxes)
+      if (const auto made = from_rfc3339(sandbox.created_at))
+        begins_[sandbox.name] = std::to_string(
+            std::chrono::duration_cast<std::chrono::nanoseconds>(made->time_since_epoch()).count());
+  }
 
   // Of counts of which only the sum is kept: one bucket.
-  Json histogram(Json attributes, uint64_t count, uint64_t sum) const {
-    return {{"attributes", std::move(attributes)},
-            {"timeUnixNano", now_},
-            {"count", std::to_string(count)},
-            {"sum", sum},
-            {"bucketCounts", Json::array({std::to_string(count)})},
-            {"explicitBounds", Json::array()}};
+  Json histogram(const api::AiUsage& usage, Json attributes, uint64_t count, uint64_t sum) const {
+    Json out = point(usage, std::move(attributes));
+    out["count"] = std::to_string(count);
+    out["sum"] = sum;
+    out["bucketCounts"] = Json::array({std::to_string(count)});
+    out["explicitBounds"] = Json::array();
+    return out;
   }
-  Json number(Json attributes, uint64_t value) const {
-    return {{"attributes", std::move(attributes)},
-            {"timeUnixNano", now_},
-            {"asInt", std::to_string(value)}};
+  // What all counts of a sandbox have: since when they grow, which is since it was made.
+  Json point(const api::AiUsage& usage, Json attributes) const {
+    Json out = {{"attributes", std::move(attributes)}};
+    const auto begin = begins_.find(usage.sandbox);
+    if (begin != begins_.end()) out["startTimeUnixNano"] = begin->second;
+    out["timeUnixNano"] = now_;
+    return out;
   }
   static Json sum_metric(std::string_view name, std::string_view unit, Json points) {
     return {{"name", name},
@@ -252,6 +266,7 @@ class OtlpWriter {
 
  private:
   std::string now_;
+  std::map<std::string, std::string> begins_;
 };
 
 }
@@ -269,17 +284,19 @@ std::string prometheus_text(const Figures& figures) {
 }
 
 std::string otlp_json(const Figures& figures, uint64_t now_unix_nanoseconds) {
-  const OtlpWriter out(now_unix_nanoseconds);
+  const OtlpWriter out(figures, now_unix_nanoseconds);
   Json usage_points = Json::array();
   for (const api::AiUsage& usage : figures.usage) {
     for (const api::AiSeries& series : usage.models) {
       for (const api::AiOperation& part : series.operations) {
+        if (part.reported == 0) continue;  // an older journal has the least of what is unknown here
         for (const auto& [type, tokens] :
              {std::pair{"input", part.input_tokens}, std::pair{"output", part.output_tokens}}) {
           Json attributes = attributes_of(usage, series);
           attributes.push_back(attribute("gen_ai.operation.name", part.operation));
           attributes.push_back(attribute("gen_ai.token.type", type));
-          usage_points.push_back(out.histogram(std::move(attributes), part.reported, tokens));
+          usage_points.push_back(
+              out.histogram(usage, std::move(attributes), part.reported, tokens));
         }
       }
     }
@@ -300,11 +317,19 @@ std::string otlp_json(const Figures& figures, uint64_t now_unix_nanoseconds) {
         Sum{"mvm.gen_ai.requests.refused", "{request}", &api::AiCounts::refused},
         Sum{"mvm.gen_ai.tokens.cached", "{token}", &api::AiCounts::cached_tokens},
         Sum{"mvm.gen_ai.tokens.reasoning", "{token}", &api::AiCounts::reasoning_tokens},
-        Sum{"mvm.gen_ai.cost", "n{USD}", &api::AiCounts::cost_nanodollars}}) {
+        Sum{"mvm.gen_ai.cost", "{USD}", &api::AiCounts::cost_nanodollars}}) {
     Json points = Json::array();
-    for (const api::AiUsage& usage : figures.usage)
-      for (const api::AiSeries& series : usage.models)
-        points.push_back(out.number(attributes_of(usage, series), series.counts.*sum.member));
+    for (const api::AiUsage& usage : figures.usage) {
+      for (const api::AiSeries& series : usage.models) {
+        Json point = out.point(usage, attributes_of(usage, series));
+        const uint64_t value = series.counts.*sum.member;
+        if (sum.member == &api::AiCounts::cost_nanodollars)
+          point["asDouble"] = static_cast<double>(value) / kNano;
+        else
+          point["asInt"] = std::to_string(value);
+        points.push_back(std::move(point));
+      }
+    }
     metrics.push_back(OtlpWriter::sum_metric(sum.name, sum.unit, std::move(points)));
   }
   Json resource = {{"attributes", Json::array({attribute("service.name", "mvm"),

@@ -86,10 +86,12 @@ void Account::apply(const Record& record) {
       add(counts.cost, record.cost.value_or(0));
       if (!record.cost) add(counts.unpriced, 1);
       if (record.verdict == ResponseReader::Verdict::Unknown) add(counts.unknown, 1);
-      Counts::Part& part = counts.parts.at(static_cast<size_t>(record.operation));
-      if (record.verdict == ResponseReader::Verdict::Reported) add(part.reported, 1);
-      add(part.input, record.usage.input);
-      add(part.output, record.usage.output);
+      if (record.verdict == ResponseReader::Verdict::Reported) {
+        Counts::Part& part = counts.parts.at(static_cast<size_t>(record.operation));
+        add(part.reported, 1);
+        add(part.input, record.usage.input);
+        add(part.output, record.usage.output);
+      }
       charge(spent, record);
       charge(spent_by[record.provider], record);
       return;

@@ -34,9 +34,9 @@ struct Counts {
   uint64_t estimated = 0;  // tokens that the budget was charged by estimate; in none of the above
   uint64_t cost = 0;       // nanodollars
   uint64_t unpriced = 0;   // answers whose cost is not known
-  // By what was asked for (Operation).
+  // By what was asked for (Operation), of answers that said what was used.
   struct Part {
-    uint64_t reported = 0;  // answers that said what was used
+    uint64_t reported = 0;  // how many
     uint64_t input = 0;
     uint64_t output = 0;
     bool operator==(const Part&) const = default;

@@ -26,6 +26,7 @@ Figures figures() {
   web.state = api::SandboxState::Running;
   web.cpus = 2;
   web.memory = 1024;
+  web.created_at = "2026-01-31T12:00:00.5Z";
   out.sandboxes.push_back(web);
   api::AiUsage usage;
   usage.sandbox = "web";
@@ -43,7 +44,7 @@ Figures figures() {
                            .total_tokens = 40,
                            .cached_tokens = 7,
                            .cost_nanodollars = 1'500'000'000},
-                          {{"chat", 3, 25, 10}, {"embeddings", 1, 5, 0}}});
+                          {{"chat", 3, 25, 10}, {"embeddings", 1, 5, 0}, {"other", 0, 4, 0}}});
   proto::AiBudget of_openai;
   of_openai.max_requests = 50;
   of_openai.max_cost = "1";
@@ -130,14 +131,18 @@ TEST(Metrics, NoCountIsTakenForAnother) {
                           R"({instance="web",provider="openai",model="o3"} )" + value + "\n"));
   const auto json = json::Value::parse(otlp_json(all, 42));
   std::map<std::string, std::string> sums;
-  for (const auto& metric : json["resourceMetrics"][0]["scopeMetrics"][0]["metrics"])
-    if (metric.contains("sum")) sums[metric["name"]] = metric["sum"]["dataPoints"][0]["asInt"];
+  for (const auto& metric : json["resourceMetrics"][0]["scopeMetrics"][0]["metrics"]) {
+    if (!metric.contains("sum")) continue;
+    const auto& point = metric["sum"]["dataPoints"][0];
+    sums[metric["name"]] =
+        point.contains("asInt") ? point["asInt"].get<std::string>() : json::dump(point["asDouble"]);
+  }
   EXPECT_EQ(sums, (std::map<std::string, std::string>{{"mvm.gen_ai.requests", "101"},
                                                       {"mvm.gen_ai.requests.unknown", "102"},
                                                       {"mvm.gen_ai.requests.refused", "103"},
                                                       {"mvm.gen_ai.tokens.cached", "107"},
                                                       {"mvm.gen_ai.tokens.reasoning", "109"},
-                                                      {"mvm.gen_ai.cost", "113"}}));
+                                                      {"mvm.gen_ai.cost", "1.13e-07"}}));
 }
 
 TEST(Metrics, BudgetsOfProvidersAndRunsHaveFamiliesOfTheirOwn) {
@@ -188,6 +193,106 @@ TEST(Metrics, EverySampleStandsBehindItsOwnFamily) {
       EXPECT_EQ(line.substr(0, line.find_first_of("{ ")), family);
     }
   }
+}
+
+// opentelemetry-proto's metrics in proto3's JSON: of each message, what it may have and of what
+// type ("u64" is a string of digits), or which message; with "*", any number of them.
+const std::map<std::string, std::map<std::string, std::string>>& otlp_schema() {
+  static const std::map<std::string, std::map<std::string, std::string>> schema{
+      {"Request", {{"resourceMetrics", "*ResourceMetrics"}}},
+      {"ResourceMetrics", {{"resource", "Resource"}, {"scopeMetrics", "*ScopeMetrics"}}},
+      {"Resource", {{"attributes", "*KeyValue"}}},
+      {"ScopeMetrics", {{"scope", "Scope"}, {"metrics", "*Metric"}}},
+      {"Scope", {{"name", "string"}, {"version", "string"}}},
+      {"Metric",
+       {{"name", "string"},
+        {"description", "string"},
+        {"unit", "string"},
+        {"sum", "Sum"},
+        {"histogram", "Histogram"}}},
+      {"Sum",
+       {{"dataPoints", "*Number"}, {"aggregationTemporality", "int"}, {"isMonotonic", "bool"}}},
+      {"Histogram", {{"dataPoints", "*Distribution"}, {"aggregationTemporality", "int"}}},
+      {"Number",
+       {{"attributes", "*KeyValue"},
+        {"startTimeUnixNano", "u64"},
+        {"timeUnixNano", "u64"},
+        {"asInt", "u64"},
+        {"asDouble", "number"}}},
+      {"Distribution",
+       {{"attributes", "*KeyValue"},
+        {"startTimeUnixNano", "u64"},
+        {"timeUnixNano", "u64"},
+        {"count", "u64"},
+        {"sum", "number"},
+        {"bucketCounts", "*u64"},
+        {"explicitBounds", "*number"}}},
+      {"KeyValue", {{"key", "string"}, {"value", "Any"}}},
+      {"Any", {{"stringValue", "string"}}}};
+  return schema;
+}
+
+void expect_is(const json::Value& value, const std::string& type, const std::string& where) {
+  if (type.starts_with('*')) {
+    ASSERT_TRUE(value.is_array()) << where;
+    for (const auto& each : value) expect_is(each, type.substr(1), where + "[]");
+    return;
+  }
+  const std::map<std::string, bool> scalars{{"string", value.is_string()},
+                                            {"number", value.is_number()},
+                                            {"int", value.is_number_integer()},
+                                            {"bool", value.is_boolean()}};
+  if (const auto scalar = scalars.find(type); scalar != scalars.end()) {
+    EXPECT_TRUE(scalar->second) << where << " is no " << type;
+    return;
+  }
+  if (type == "u64") {
+    ASSERT_TRUE(value.is_string()) << where;
+    EXPECT_TRUE(parse_u64(value.get<std::string>())) << where;
+    return;
+  }
+  ASSERT_TRUE(value.is_object()) << where;
+  const auto& fields = otlp_schema().at(type);
+  for (const auto& [name, member] : value.items()) {
+    ASSERT_TRUE(fields.contains(name)) << where << " has no " << name;
+    expect_is(member, fields.at(name), where + "." + name);
+  }
+}
+
+uint64_t number_of(const json::Value& text) { return parse_u64(text.get<std::string>()).value(); }
+
+// Whoever reads OTLP reads this: nothing that is not in the schema, and what its comments ask of
+// the points.
+TEST(Metrics, OtlpIsAsItsSchemaHasIt) {
+  constexpr uint64_t kNow = 1'800'000'000'000'000'000;
+  const auto json = json::Value::parse(otlp_json(figures(), kNow));
+  expect_is(json, "Request", "");
+  size_t seen = 0;
+  for (const auto& metric : json["resourceMetrics"][0]["scopeMetrics"][0]["metrics"]) {
+    EXPECT_NE(metric.contains("sum"), metric.contains("histogram"));
+    const auto& data = metric.contains("sum") ? metric["sum"] : metric["histogram"];
+    EXPECT_EQ(data["aggregationTemporality"], 2);  // cumulative
+    std::set<std::string> series;
+    for (const auto& point : data["dataPoints"]) {
+      ++seen;
+      EXPECT_TRUE(series.insert(json::dump(point["attributes"])).second) << "twice the same";
+      std::set<std::string> keys;
+      for (const auto& attribute : point["attributes"])
+        EXPECT_TRUE(keys.insert(attribute["key"].get<std::string>()).second);
+      EXPECT_EQ(number_of(point["timeUnixNano"]), kNow);
+      EXPECT_EQ(number_of(point["startTimeUnixNano"]), 1'769'860'800'000'000'000U);
+      if (!point.contains("count")) {
+        EXPECT_NE(point.contains("asInt"), point.contains("asDouble"));
+        continue;
+      }
+      EXPECT_EQ(point["bucketCounts"].size(), point["explicitBounds"].size() + 1);
+      uint64_t in_buckets = 0;
+      for (const auto& bucket : point["bucketCounts"]) in_buckets += number_of(bucket);
+      EXPECT_EQ(in_buckets, number_of(point["count"]));
+      EXPECT_NE(in_buckets, 0U) << "a sum of nothing";
+    }
+  }
+  EXPECT_EQ(seen, 4U + 6U);
 }
 
 TEST(Metrics, OpenTelemetryHasItsOwnNames) {
