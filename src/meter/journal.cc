@@ -11,7 +11,6 @@ constexpr std::string_view kMagic = "mvmai 1\n";
 // Beside the values of RecordKind. The older one has no operations, and budgets of the whole alone.
 constexpr uint8_t kSnapshot = 0x81;
 constexpr uint8_t kFormerSnapshot = 0x80;
-constexpr size_t kMaxOpen = 16'384;
 
 void frame(Bytes& out, const Bytes& payload) {
   Writer writer(out);
@@ -114,11 +113,8 @@ Bytes snapshot(const Account& account) {
     for (const Counts::Part& part : counts.parts)
       for (const auto field : kPartFields) out.u64(part.*field);
   }
-  const size_t open = std::min(account.open.size(), kMaxOpen);
-  out.u32(static_cast<uint32_t>(open));
-  size_t written = 0;
+  out.u32(static_cast<uint32_t>(account.open.size()));
   for (const auto& [id, request] : account.open) {
-    if (written++ == open) break;
     out.u64(id);
     out.u8(static_cast<uint8_t>(request.provider));
     put(out, request.bounds);
@@ -165,7 +161,7 @@ std::optional<Account> read_snapshot(Reader& in, bool former) {
         for (const auto field : kPartFields) part.*field = in.u64();
   }
   const uint32_t open = in.u32();
-  if (open > kMaxOpen) return std::nullopt;
+  if (open > Account::kMaxOpen) return std::nullopt;
   for (uint32_t i = 0; i < open && in; ++i) {
     const uint64_t id = in.u64();
     const Provider provider = take_provider(in);

@@ -207,6 +207,14 @@ std::optional<Denial> Ledger::refuse(Provider provider, Denial denial) {
 
 std::optional<Denial> Ledger::admit(Provider provider, const Bounds& bounds, uint64_t& id) {
   if (!write_owed()) return journal_denial();
+  if (account_.open.size() >= Account::kMaxOpen)
+    return refuse(provider, {"under_way",
+                             Account::kMaxOpen,
+                             account_.open.size(),
+                             true,
+                             "more requests to AI providers are under way than can be counted; "
+                             "try again when some have ended",
+                             {}});
   if (auto denial = used_up(provider)) return refuse(provider, std::move(*denial));
   Record record;
   record.kind = RecordKind::Begin;

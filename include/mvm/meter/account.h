@@ -97,6 +97,9 @@ struct Account {
   // Batches, and answers that may be asked for again, whose usage is counted: the last ones.
   static constexpr size_t kMaxOnce = 4096;
 
+  // Requests under way: as many as the journal holds.
+  static constexpr size_t kMaxOpen = 16'384;
+
   uint64_t next = 1;             // id of the next request
   std::optional<Budget> budget;  // as it was set while the sandbox was there; else the manifest's
   std::optional<Budget> run_budget;             // likewise, of each command's run

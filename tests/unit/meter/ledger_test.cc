@@ -227,6 +227,24 @@ TEST(Ledger, RequestsUnderWayCountAgainstTheirLimit) {
   EXPECT_TRUE(budget.admit(Provider::OpenAi, {}, id));
 }
 
+// All of them are in the journal when it is written anew.
+TEST(Ledger, NoMoreAreUnderWayThanTheJournalHolds) {
+  Kept kept;
+  Ledger budget = ledger({}, kept);
+  uint64_t id = 0;
+  for (size_t i = 0; i < Account::kMaxOpen; ++i)
+    ASSERT_FALSE(budget.admit(Provider::OpenAi, {}, id));
+  uint64_t refused = 0;
+  const auto denial = budget.admit(Provider::OpenAi, {}, refused);
+  ASSERT_TRUE(denial);
+  EXPECT_EQ(denial->budget, "under_way");
+  const auto again = read_journal(encode_journal(budget.account()));
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->account, budget.account());
+  budget.settle(id, used(1, 1));
+  EXPECT_EQ(spend(budget, used(1, 1)), "");
+}
+
 TEST(Ledger, ABatchCountsOnceHoweverOftenItIsAskedFor) {
   Kept kept;
   Ledger budget = ledger({}, kept);
