@@ -11,6 +11,7 @@
 #include "mvm/crypto/random.h"
 #include "mvm/proto/cbor.h"
 #include "mvm/proto/exec.h"
+#include "mvm/proto/health.h"
 #include "mvm/proto/sandbox_config.h"
 #include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
@@ -40,32 +41,39 @@ EnvironmentSeal::EnvironmentSeal(const std::string& path) {
 
 EnvironmentSeal::~EnvironmentSeal() { crypto::wipe(key_); }
 
-Bytes EnvironmentSeal::seal(const std::string& id, const Environment& environment) const {
+Bytes EnvironmentSeal::seal(const std::string& id, const Sealed& what) const {
   Bytes plain;
-  size_t size = 16;
-  for (const auto& [name, value] : environment) size += name.size() + value.size() + 16;
+  size_t size = 32;
+  for (const auto& [name, value] : what.env) size += name.size() + value.size() + 16;
+  for (const std::string& word : what.health) size += word.size() + 8;
   plain.reserve(size);  // once, so that no copy is left behind
   const ScopeExit forget([&] { crypto::wipe(plain); });
   proto::CborWriter writer(plain);
-  writer.map(environment.size());
-  for (const auto& [name, value] : environment) {
+  writer.map(what.env.size());
+  for (const auto& [name, value] : what.env) {
     writer.string(name);
     writer.string(value);
   }
+  writer.array(what.health.size());
+  for (const std::string& word : what.health) writer.string(word);
   return crypto::seal(key_, purpose_of(id), plain);
 }
 
-std::optional<Environment> EnvironmentSeal::open(const std::string& id, ByteView sealed) const {
+std::optional<Sealed> EnvironmentSeal::open(const std::string& id, ByteView sealed) const {
   auto plain = crypto::unseal(key_, purpose_of(id), sealed);
   if (!plain) return std::nullopt;
   const ScopeExit forget([&] { crypto::wipe(*plain); });
-  Environment out;
+  Sealed out;
   proto::CborReader in(*plain);
   const size_t count = in.map(proto::kMaxEnvironment);
   for (size_t i = 0; i < count && in; ++i) {
     const std::string name(in.string(proto::kMaxEnvironmentBytes));
-    out[name] = in.string(proto::kMaxEnvironmentBytes);
+    out.env[name] = in.string(proto::kMaxEnvironmentBytes);
   }
+  // Older ones have no commands.
+  const size_t words = in && !in.at_end() ? in.array(proto::kMaxHealthWords) : 0;
+  for (size_t i = 0; i < words && in; ++i)
+    out.health.emplace_back(in.string(proto::kMaxHealthCommand));
   if (!in || !in.at_end()) return std::nullopt;
   return out;
 }

@@ -1,19 +1,24 @@
 #pragma once
-// Environments of sandboxes as state.db keeps them: sealed, because people put into them what is
-// nobody else's business. The key is a file beside it, with mode 0600, made when it is first
-// needed; so a copy of the database, or a search over it, shows names and values of none.
+// Environments of sandboxes, and the words of commands that are run in them, as state.db keeps
+// them: sealed, because people put into them what is nobody else's business. The key is a file
+// beside it, with mode 0600, made when it is first needed; so a copy of the database, or a search
+// over it, shows names and values of none.
 
 #include <array>
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "mvm/base/bytes.h"
 #include "mvm/crypto/seal.h"
 
 namespace mvm::daemon {
 
-using Environment = std::map<std::string, std::string>;
+struct Sealed {
+  std::map<std::string, std::string> env;
+  std::vector<std::string> health;  // the command of its check
+};
 
 class EnvironmentSeal {
  public:
@@ -25,9 +30,9 @@ class EnvironmentSeal {
   EnvironmentSeal& operator=(const EnvironmentSeal&) = delete;
 
   // Of one sandbox: what is sealed for one id does not open for another.
-  Bytes seal(const std::string& id, const Environment& environment) const;
+  Bytes seal(const std::string& id, const Sealed& what) const;
   // Nothing: it was sealed with another key, or changed.
-  std::optional<Environment> open(const std::string& id, ByteView sealed) const;
+  std::optional<Sealed> open(const std::string& id, ByteView sealed) const;
 
  private:
   std::array<std::byte, crypto::kSealKey> key_{};

@@ -1,6 +1,7 @@
 #include "records.h"
 
 #include <array>
+#include <utility>
 
 namespace mvm::daemon {
 
@@ -33,11 +34,21 @@ static constexpr std::array<std::string_view, 3> kSteps{R"(
   ALTER TABLE sandboxes ADD COLUMN environment BLOB;
 )"};
 
-// What the database may show: all but the environment.
+// What the database may show: all but the environment and commands.
 static std::string shown_spec(const api::SandboxSpec& spec) {
   api::SandboxSpec out = spec;
   out.env.clear();
+  if (out.health) out.health->command.clear();
   return api::encode(out);
+}
+
+static Sealed sealed_of(const api::SandboxSpec& spec) {
+  return {spec.env, spec.health ? spec.health->command : std::vector<std::string>()};
+}
+
+static void put_back(api::SandboxSpec& spec, Sealed sealed) {
+  spec.env = std::move(sealed.env);
+  if (spec.health) spec.health->command = std::move(sealed.health);
 }
 
 void refuse_taken_name(const std::string& name) {
@@ -51,31 +62,41 @@ Records::Records(const std::string& path)
   seal_former();
 }
 
-// Until version 3 environments were a part of the spec. They leave the rows, and then what is left
-// of the rows in the file's free pages and in its log. Killed in between, it is begun again.
+// Environments were a part of the spec until version 3, and commands until this user_version. They
+// leave the rows, and then what is left of the rows in the file's free pages and in its log. Killed
+// in between, it is begun again.
 void Records::seal_former() {
+  constexpr int64_t kAllSealed = 2;
   auto version = database_.prepare("PRAGMA user_version");
-  if (version.step() && version.integer(0) >= 1) return;
+  if (version.step() && version.integer(0) >= kAllSealed) return;
   version.reset();
   {
+    struct Former {
+      std::string id;
+      std::string spec;
+      std::optional<Bytes> sealed;
+    };
     state::Transaction transaction(database_);
-    std::vector<std::pair<std::string, std::string>> former;
-    auto rows = database_.prepare("SELECT id, spec FROM sandboxes WHERE environment IS NULL");
-    while (rows.step()) former.emplace_back(rows.text(0), rows.text(1));
+    std::vector<Former> all;
+    auto rows = database_.prepare("SELECT id, spec, environment FROM sandboxes");
+    while (rows.step())
+      all.push_back({rows.text(0), rows.text(1),
+                     rows.is_null(2) ? std::nullopt : std::optional(rows.blob(2))});
     auto update =
         database_.prepare("UPDATE sandboxes SET spec = ?2, environment = ?3 WHERE id = ?1");
-    for (const auto& row : former) {
-      const std::string& id = row.first;
-      const auto spec = while_doing("reading the record of sandbox " + id,
-                                    [&] { return api::decode_spec(row.second); });
-      update.bind(1, id)
-          .bind(2, shown_spec(spec))
-          .bind(3, ByteView(seal_.seal(id, spec.env)))
-          .run();
+    for (const Former& row : all) {
+      const auto spec = while_doing("reading the record of sandbox " + row.id,
+                                    [&] { return api::decode_spec(row.spec); });
+      Sealed sealed = sealed_of(spec);
+      const auto before = row.sealed ? seal_.open(row.id, *row.sealed) : std::nullopt;
+      if (before) sealed.env = before->env;
+      // One that does not open is lost, and stays so.
+      const Bytes blob = row.sealed && !before ? *row.sealed : seal_.seal(row.id, sealed);
+      update.bind(1, row.id).bind(2, shown_spec(spec)).bind(3, ByteView(blob)).run();
     }
     transaction.commit();
   }
-  database_.exec("VACUUM; PRAGMA wal_checkpoint(TRUNCATE); PRAGMA user_version=1");
+  database_.exec("VACUUM; PRAGMA wal_checkpoint(TRUNCATE); PRAGMA user_version=2");
 }
 
 std::vector<Record> Records::load() {
@@ -90,8 +111,8 @@ std::vector<Record> Records::load() {
     record.id = rows.text(0);
     record.spec = while_doing("reading the record of sandbox " + record.id,
                               [&] { return api::decode_spec(rows.text(1)); });
-    if (auto environment = seal_.open(record.id, rows.blob(13)))
-      record.spec.env = std::move(*environment);
+    if (auto sealed = seal_.open(record.id, rows.blob(13)))
+      put_back(record.spec, std::move(*sealed));
     else
       record.environment_lost = true;
     record.image_digest = rows.text(2);
@@ -140,7 +161,7 @@ void Records::insert(const Record& record) {
       .bind(12, record.image_digest)
       .bind(13, record.kernel)
       .bind(14, record.created_at)
-      .bind(15, ByteView(seal_.seal(record.id, record.spec.env)));
+      .bind(15, ByteView(seal_.seal(record.id, sealed_of(record.spec))));
   try {
     statement.run();
   } catch (const Error& error) {

@@ -25,6 +25,7 @@ class RecordsTest : public ::testing::Test {
     out.spec.name = id;
     out.spec.image = "base";
     out.spec.env = {{"A_NAME_OF_NOBODYS", kValue}, {"OTHER", ""}};
+    out.spec.health = proto::HealthCheck{{"curl", "-H", std::string("X-Key: ") + kValue}};
     out.created_at = "2026-01-31T12:00:00Z";
     return out;
   }
@@ -92,7 +93,41 @@ TEST_F(RecordsTest, SealWhatStoodInTheDatabaseBefore) {
   EXPECT_EQ(files_with("nobody"), std::vector<std::string>());
   const auto loaded = records.load();
   ASSERT_EQ(loaded.size(), 1U);
-  EXPECT_EQ(loaded[0].spec.env, record("sb-7").spec.env);
+  EXPECT_EQ(loaded[0].spec, record("sb-7").spec);
+}
+
+// Environments have been sealed for longer than commands.
+TEST_F(RecordsTest, SealCommandsThatStoodBesideSealedEnvironments) {
+  Record one = record("sb-1");
+  one.spec.health.reset();
+  {
+    Records records(path());
+    records.insert(one);
+    one.id = one.spec.name = "sb-2";
+    records.insert(one);
+  }
+  {
+    auto database = state::Database::open(path());
+    const auto spec = [](const std::string& id) {
+      Record out = record(id);
+      out.spec.env.clear();
+      return api::encode(out.spec);
+    };
+    database.prepare("UPDATE sandboxes SET spec = ? WHERE id = 'sb-1'")
+        .bind_all(spec("sb-1"))
+        .run();
+    database.prepare("UPDATE sandboxes SET spec = ?, environment = x'00' WHERE id = 'sb-2'")
+        .bind_all(spec("sb-2"))
+        .run();
+    database.exec("PRAGMA user_version=1");
+    ASSERT_FALSE(files_with("nobody").empty());
+  }
+  Records records(path());
+  EXPECT_EQ(files_with("nobody"), std::vector<std::string>());
+  const auto loaded = records.load();
+  ASSERT_EQ(loaded.size(), 2U);
+  EXPECT_EQ(loaded[0].spec, record("sb-1").spec);
+  EXPECT_TRUE(loaded[1].environment_lost);
 }
 
 TEST_F(RecordsTest, AnEnvironmentOfAnotherKeyOrRowIsLost) {
