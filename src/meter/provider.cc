@@ -6,6 +6,8 @@
 #include <array>
 #include <utility>
 
+#include "mvm/http/message.h"
+
 namespace mvm::meter {
 namespace {
 
@@ -228,40 +230,66 @@ std::optional<std::string> provider_complaint(std::string_view word) {
          ", or a host that speaks OpenAI's interface, such as llm.example.com:8443";
 }
 
-std::optional<Call> Catalogue::recognise(std::string_view host, uint16_t port,
-                                         std::string_view method, std::string_view target) const {
-  const auto provider = provider_of(host, port);
-  if (!provider) return std::nullopt;
-  Call call;
-  call.provider = *provider;
-  call.asks_for_stream_usage = about(*provider).asks;
-  const auto path = policy::normal_path(target);
-  // A path that servers may read in two ways may be any.
-  if (!path) return call;
-  switch (*provider) {
+namespace {
+
+// What servers may take a method for: there are some that read it in any case.
+enum class Reads : uint8_t { Get, Post, Nothing };
+Reads kind_of(std::string_view method) {
+  if (http::same_name(method, "GET")) return Reads::Get;
+  for (const std::string_view harmless : {"HEAD", "OPTIONS", "DELETE"})
+    if (http::same_name(method, harmless)) return Reads::Nothing;
+  return Reads::Post;
+}
+
+std::optional<Call> call_of(Call call, std::string_view method, const policy::Path& path,
+                            std::string_view target) {
+  switch (call.provider) {
     case Provider::Anthropic:
-      return anthropic(std::move(call), method, *path);
+      return anthropic(std::move(call), method, path);
     case Provider::Gemini:
-      return gemini(std::move(call), method, *path);
+      return gemini(std::move(call), method, path);
     case Provider::Bedrock:
-      return bedrock(std::move(call), method, *path);
+      return bedrock(std::move(call), method, path);
     case Provider::Cohere:
-      return cohere(std::move(call), method, *path);
+      return cohere(std::move(call), method, path);
     case Provider::AzureOpenAi:
-      if (contains(*path, "anthropic")) return anthropic(std::move(call), method, *path);
-      call.asks_for_stream_usage = azure_takes_stream_options(target, *path);
+      if (contains(path, "anthropic")) return anthropic(std::move(call), method, path);
+      call.asks_for_stream_usage = azure_takes_stream_options(target, path);
       break;
     case Provider::Compatible:
     case Provider::DeepSeek:
     case Provider::OpenRouter:
     case Provider::XAi:
       // They speak Anthropic's interface too.
-      if (ends_with(*path, {"v1", "messages"})) return anthropic(std::move(call), method, *path);
+      if (ends_with(path, {"v1", "messages"})) return anthropic(std::move(call), method, path);
       break;
     default:
       break;
   }
-  return openai(std::move(call), method, *path);
+  return openai(std::move(call), method, path);
+}
+
+}
+
+std::optional<Call> Catalogue::recognise(std::string_view host, uint16_t port,
+                                         std::string_view method, std::string_view target) const {
+  const auto provider = provider_of(host, port);
+  const Reads kind = kind_of(method);
+  if (!provider || kind == Reads::Nothing) return std::nullopt;
+  Call call;
+  call.provider = *provider;
+  call.asks_for_stream_usage = about(*provider).asks;
+  auto path = policy::normal_path(target);
+  if (path) {
+    // "/v1/messages/" is the same to many.
+    while (path->size() > 1 && path->back().empty()) path->pop_back();
+    return call_of(std::move(call), kind == Reads::Get ? "GET" : "POST", *path, target);
+  }
+  // One that servers may read in two ways may be any: what its answer does not tell is unknown.
+  const auto any = call_of(call, "POST", {"?"}, target);
+  call.dialect = any ? any->dialect : call.dialect;
+  if (kind == Reads::Post) call.operation = Operation::Chat;
+  return call;
 }
 
 std::string clean_model(std::string_view model) {

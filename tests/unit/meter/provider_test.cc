@@ -104,6 +104,19 @@ TEST(Catalogue, OtherHostsAndPortsAreNobodys) {
 
 TEST(Catalogue, APathThatMayBeAnyIsCounted) {
   EXPECT_EQ(told("api.openai.com", "GET", "/v1/models/../chat/completions"), "openai other asks");
+  EXPECT_EQ(told("api.openai.com", "POST", "//v1/chat/completions"), "openai chat asks");
+  EXPECT_EQ(told("api.anthropic.com", "POST", "/v1//messages"), "anthropic chat");
+  EXPECT_EQ(Catalogue().recognise("api.anthropic.com", 443, "POST", "/v1//messages")->dialect,
+            Dialect::Anthropic);
+}
+
+// As servers take them that are not particular.
+TEST(Catalogue, AMethodInAnyCaseAndAPathWithASlashAtItsEndAreCounted) {
+  EXPECT_EQ(told("llm.example", "Post", "/v1/chat/completions/", 8443), "compatible chat asks");
+  EXPECT_EQ(told("llm.example", "PROPFIND", "/v1/chat/completions", 8443), "compatible chat asks");
+  EXPECT_EQ(told("api.openai.com", "get", "/v1/batches/batch_1/"), "openai batch once=batch_1");
+  for (const char* method : {"HEAD", "head", "OPTIONS", "DELETE"})
+    EXPECT_EQ(told("api.openai.com", method, "/v1/responses/resp_1"), "nothing") << method;
 }
 
 TEST(Catalogue, OnlyNamedProvidersAreMetered) {
