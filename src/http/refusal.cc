@@ -48,8 +48,12 @@ std::string json_string(std::string_view text) {
 }
 
 std::string refusal_body(const Refusal& refusal) {
-  std::string out = "{\"error\":{\"reason\":" + json_string(refusal.reason) +
-                    ",\"message\":" + json_string(refusal.message);
+  std::string out = "{";
+  for (const auto& [name, value] : refusal.beside)
+    out.append(json_string(name)).append(":").append(json_string(value)).append(",");
+  out += "\"error\":{\"reason\":" + json_string(refusal.reason) +
+         ",\"message\":" + json_string(refusal.message);
+  if (refusal.code) out += ",\"code\":" + std::to_string(*refusal.code);
   for (const auto& [name, value] : refusal.details)
     out.append(",").append(json_string(name)).append(":").append(json_string(value));
   return out + "}}\n";

@@ -61,24 +61,47 @@ class Plain {
   bool broken_ = false;
 };
 
-// In the shape that OpenAI's clients read ("type", "code"), which the others' read too.
-FilterRefusal refusal_of(const meter::Denial& denial, meter::Provider provider) {
+// In the shape that OpenAI's clients read ("type", "code"), with what the others' look for.
+FilterRefusal refusal_of(const meter::Denial& denial, const meter::Call& call) {
   FilterRefusal out;
   out.reason = policy::Reason::AiBudget;
   out.rule = denial.of.empty() ? "ai.budget." + denial.budget
                                : "ai.budgets." + denial.of + "." + denial.budget;
   out.detail = denial.message;
   const std::string code = denial.reserved ? "ai_budget_reserved" : "ai_budget_exhausted";
-  out.answer.status = 429;
-  out.answer.reason = policy::reason_word(out.reason);
-  out.answer.message = denial.message;
-  out.answer.details = {{"type", code},
-                        {"code", code},
-                        {"budget", denial.budget},
-                        {"limit", std::to_string(denial.limit)},
-                        {"used", std::to_string(denial.used)},
-                        {"provider", std::string(meter::provider_word(provider))}};
-  if (!denial.of.empty()) out.answer.details.push_back({"of", denial.of});
+  http::Refusal& answer = out.answer;
+  answer.status = 429;
+  answer.reason = policy::reason_word(out.reason);
+  answer.message = denial.message;
+  std::string type = code;
+  switch (call.dialect) {
+    case meter::Dialect::Anthropic:
+    case meter::Dialect::AnthropicBatch:
+      answer.beside = {{"type", "error"}};
+      type = "rate_limit_error";
+      break;
+    case meter::Dialect::Gemini:
+      answer.code = answer.status;
+      answer.details.emplace_back("status", "RESOURCE_EXHAUSTED");
+      break;
+    case meter::Dialect::BedrockInvoke:
+    case meter::Dialect::BedrockConverse:
+      // AWS's clients try no more after this one.
+      answer.beside = {{"__type", "ServiceQuotaExceededException"}, {"message", denial.message}};
+      break;
+    case meter::Dialect::Cohere:
+      answer.beside = {{"message", denial.message}};
+      break;
+    case meter::Dialect::OpenAi:
+      break;
+  }
+  answer.details.emplace_back("type", type);
+  if (!answer.code) answer.details.emplace_back("code", code);
+  answer.details.emplace_back("budget", denial.budget);
+  answer.details.emplace_back("limit", std::to_string(denial.limit));
+  answer.details.emplace_back("used", std::to_string(denial.used));
+  answer.details.emplace_back("provider", meter::provider_word(call.provider));
+  if (!denial.of.empty()) answer.details.emplace_back("of", denial.of);
   return out;
 }
 
@@ -118,9 +141,7 @@ class MeterFilter : public egress::ExchangeFilter {
 
  private:
   FilterVerdict end_request();
-  FilterVerdict refuse(const meter::Denial& denial) const {
-    return refusal_of(denial, call_.provider);
-  }
+  FilterVerdict refuse(const meter::Denial& denial) const { return refusal_of(denial, call_); }
   // Whether what nobody can count would get around something.
   bool under_budget() const { return ledger_->must_know(call_.provider); }
 

@@ -2,6 +2,7 @@
 // What a client is told instead of an answer: a status, and a JSON body that says why and what
 // would change it.
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,6 +21,10 @@ struct Refusal {
   // Further members of the object, in order: {"host", "example.com"}, {"allow", "--allow-host …"}.
   std::vector<std::pair<std::string, std::string>> details;
   bool close = true;  // the connection ends after it
+  // For clients that look for their server's own errors: what stands before "error", and a number
+  // in the object, as "code".
+  std::vector<std::pair<std::string, std::string>> beside = {};
+  std::optional<unsigned> code = {};
 };
 
 // {"error": {"reason": …, "message": …, …}} and a newline. Text that is not UTF-8 is made so.

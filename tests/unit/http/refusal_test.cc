@@ -26,6 +26,15 @@ TEST(Refusal, TellsWhyAndWhatWouldHelp) {
             "\"host\":\"example.com\",\"allow\":\"--allow-host example.com\"}}\n");
 }
 
+TEST(Refusal, MayHaveWhatAServersOwnErrorsHave) {
+  Refusal refusal{429, "a", "b", {{"c", "d"}}, false};
+  refusal.beside = {{"type", "error"}, {"e", "\""}};
+  refusal.code = 429;
+  EXPECT_EQ(refusal_body(refusal),
+            "{\"type\":\"error\",\"e\":\"\\\"\",\"error\":{\"reason\":\"a\",\"message\":\"b\","
+            "\"code\":429,\"c\":\"d\"}}\n");
+}
+
 TEST(Refusal, HasNoBodyForHead) {
   const std::string text = encode_refusal(kRefusal, "HEAD");
   EXPECT_TRUE(text.ends_with("Content-Length: 132\r\n\r\n"));

@@ -53,6 +53,39 @@ TEST_F(Metering, TheAnswerThatCrossesPassesAndTheNextRequestIsRefused) {
   EXPECT_THAT(models.out, HasSubstr("Rate limit"));
 }
 
+// As each provider's own clients read errors.
+TEST(MeteringRefusals, HaveTheShapeOfTheProvidersErrors) {
+  meter::Ledger ledger({.budget = {.requests = 1}}, meter::Account{},
+                       [](const meter::Record&, const meter::Account&) { return true; });
+  uint64_t id = 0;
+  ASSERT_FALSE(ledger.admit(meter::Provider::OpenAi, {}, id));
+  MeterSource source(meter::Catalogue(), false, ledger);
+  const auto refused = [&](const std::string& host, const std::string& target) {
+    egress::BodyUse use = egress::BodyUse::Ignore;
+    http::RequestHead head{"POST", target, 1, {}, {}};
+    const auto verdict = source.begin({1, 0, host, 443, true})->request_head(head, use);
+    return verdict ? http::refusal_body(verdict->answer) : "admitted";
+  };
+  const std::string why = "the sandbox's AI budget is used up: max_requests is 1, and 1 is used";
+  const std::string rest = R"(,"budget":"max_requests","limit":"1","used":"1","provider":")";
+  const std::string begin = R"("error":{"reason":"ai_budget_exhausted","message":")" + why + "\"";
+  const std::string ours = R"(,"type":"ai_budget_exhausted","code":"ai_budget_exhausted")";
+  EXPECT_EQ(refused("api.openai.com", "/v1/responses"), "{" + begin + ours + rest + "openai\"}}\n");
+  EXPECT_EQ(refused("api.anthropic.com", "/v1/messages"),
+            R"({"type":"error",)" + begin +
+                R"(,"type":"rate_limit_error","code":"ai_budget_exhausted")" + rest +
+                "anthropic\"}}\n");
+  EXPECT_EQ(refused("generativelanguage.googleapis.com", "/v1beta/models/g:generateContent"),
+            "{" + begin +
+                R"(,"code":429,"status":"RESOURCE_EXHAUSTED","type":"ai_budget_exhausted")" + rest +
+                "gemini\"}}\n");
+  EXPECT_EQ(refused("bedrock-runtime.us-east-1.amazonaws.com", "/model/m/converse"),
+            R"({"__type":"ServiceQuotaExceededException","message":")" + why + "\"," + begin +
+                ours + rest + "bedrock\"}}\n");
+  EXPECT_EQ(refused("api.cohere.com", "/v2/chat"),
+            R"({"message":")" + why + "\"," + begin + ours + rest + "cohere\"}}\n");
+}
+
 TEST_F(Metering, ARunsBudgetRefusesWhileTheRunLasts) {
   start({.run_budget = {.requests = 1}});
   ledger_->run_began("run-one");
