@@ -86,8 +86,9 @@ std::optional<Call> openai(Call call, std::string_view method, const policy::Pat
     call.operation = Operation::Media;
   } else if (contains(path, "batches")) {
     call.operation = Operation::Batch;
-  } else if (ends_with(path, {"batch", "jobs"})) {
-    call.operation = Operation::Chat;  // Mistral's, whose state does not tell what it used
+  } else if (ends_with(path, {"batch", "jobs"}) || ends_with(path, {"runs"})) {
+    // Mistral's batches, assistants' and evaluations' runs: what they use is not told here.
+    call.operation = Operation::Chat;
   }
   return call;
 }

@@ -29,6 +29,13 @@ bool is_event_stream(const http::Headers& headers) {
   return type == nullptr || http::same_name(std::string_view(*type).substr(0, kType.size()), kType);
 }
 
+// Google's providers speak it too; its messages are no JSON.
+bool is_grpc(const http::Headers& headers) {
+  const std::string* type = http::find(headers, "content-type");
+  constexpr std::string_view kType = "application/grpc";
+  return type != nullptr && http::same_name(std::string_view(*type).substr(0, kType.size()), kType);
+}
+
 // A copy of a body, decoded as it passes; the original goes on.
 class Plain {
  public:
@@ -171,15 +178,15 @@ FilterVerdict MeterFilter::request_head(http::RequestHead& head, BodyUse& body) 
   auto call = catalogue_->recognise(host_, port_, upgrade ? "POST" : head.method, head.target);
   if (!call) return {};
   call_ = std::move(*call);
-  if (upgrade) {
-    call_.operation = meter::Operation::Realtime;
+  if (upgrade || is_grpc(head.headers)) {
+    call_.operation = upgrade ? meter::Operation::Realtime : meter::Operation::Chat;
     if (under_budget())
       return refuse({"realtime",
                      0,
                      0,
                      false,
-                     "what a WebSocket to an AI provider uses cannot be counted, and the sandbox "
-                     "has a budget",
+                     std::string("what ") + (upgrade ? "a WebSocket to" : "gRPC with") +
+                         " an AI provider uses cannot be counted, and the sandbox has a budget",
                      {}});
   }
   if (!request_copy_.begin(head.headers) && under_budget()) return unreadable();

@@ -95,11 +95,12 @@ TEST(StoredAnswers, XaisDeferredOnesAreKnownWhenTheyAreThere) {
 }
 
 // Whose results nobody can be asked for here.
-TEST(StoredAnswers, ABatchWhoseStateDoesNotTellIsUnknown) {
+TEST(StoredAnswers, ABatchOrRunWhoseAnswerDoesNotTellIsUnknown) {
   for (const auto& [host, path] : std::initializer_list<std::pair<const char*, const char*>>{
            {"generativelanguage.googleapis.com",
             "/v1beta/models/gemini-2.5-flash:batchGenerateContent"},
-           {"api.mistral.ai", "/v1/batch/jobs"}})
+           {"api.mistral.ai", "/v1/batch/jobs"},
+           {"corp.openai.azure.com", "/openai/v1/threads/thread_1/runs"}})
     EXPECT_EQ(
         read_answer(call(host, "POST", path), head_of(kJson), R"({"name":"batches/1"})").verdict,
         Verdict::Unknown)

@@ -53,6 +53,37 @@ TEST_F(Metering, TheAnswerThatCrossesPassesAndTheNextRequestIsRefused) {
   EXPECT_THAT(models.out, HasSubstr("Rate limit"));
 }
 
+// What nobody here reads is not nothing.
+TEST(MeteringOfGrpc, IsUnknownAndRefusedUnderABudget) {
+  for (const bool budget : {false, true}) {
+    meter::Terms terms;
+    if (budget) terms.budget.total_tokens = 1000;
+    meter::Ledger ledger(terms, meter::Account{},
+                         [](const meter::Record&, const meter::Account&) { return true; });
+    MeterSource source(meter::Catalogue(), false, ledger);
+    const auto filter = source.begin({1, 0, "generativelanguage.googleapis.com", 443, true});
+    egress::BodyUse use = egress::BodyUse::Ignore;
+    http::RequestHead head{"POST",
+                           "/google.ai.generativelanguage.v1beta.GenerativeService/GenerateContent",
+                           1,
+                           {{"Content-Type", "application/grpc+proto"}},
+                           {}};
+    const auto verdict = filter->request_head(head, use);
+    ASSERT_EQ(verdict.has_value(), budget);
+    if (budget) {
+      EXPECT_EQ(verdict->answer.status, 429U);
+      EXPECT_THAT(verdict->answer.message, HasSubstr("gRPC"));
+      continue;
+    }
+    http::ResponseHead answer{200, "OK", 1, {{"Content-Type", "application/grpc"}}, {}};
+    EXPECT_FALSE(filter->response_head(answer, use));
+    Bytes out;
+    EXPECT_FALSE(filter->response_body(as_bytes(std::string_view("\0\0\0\0\2\n\0", 7)), true, out));
+    filter->ended(true);
+    EXPECT_EQ(ledger.account().sum().unknown, 1U);
+  }
+}
+
 // As each provider's own clients read errors.
 TEST(MeteringRefusals, HaveTheShapeOfTheProvidersErrors) {
   meter::Ledger ledger({.budget = {.requests = 1}}, meter::Account{},
