@@ -41,6 +41,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Call call;
   call.dialect = static_cast<Dialect>(data[0] % 7);
   call.operation = Operation::Chat;
+  call.kept = data[0] >= 128;
   constexpr std::array<std::string_view, 4> kTypes{"application/json", "text/event-stream",
                                                    "application/vnd.amazon.eventstream", ""};
   const std::string_view type = kTypes.at(data[0] / 7 % 4);
