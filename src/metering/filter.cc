@@ -93,7 +93,6 @@ FilterRefusal refusal_of(const meter::Denial& denial, const meter::Call& call) {
       break;
     case meter::Dialect::BedrockInvoke:
     case meter::Dialect::BedrockConverse:
-      // AWS's clients try no more after this one.
       answer.beside = {{"__type", "ServiceQuotaExceededException"}, {"message", denial.message}};
       break;
     case meter::Dialect::Cohere:
