@@ -90,6 +90,7 @@ void Records::seal_former() {
       Sealed sealed = sealed_of(spec);
       const auto before = row.sealed ? seal_.open(row.id, *row.sealed) : std::nullopt;
       if (before) sealed.env = before->env;
+      if (before && sealed.health.empty()) sealed.health = before->health;  // begun again
       // One that does not open is lost, and stays so.
       const Bytes blob = row.sealed && !before ? *row.sealed : seal_.seal(row.id, sealed);
       update.bind(1, row.id).bind(2, shown_spec(spec)).bind(3, ByteView(blob)).run();

@@ -128,6 +128,9 @@ TEST_F(RecordsTest, SealCommandsThatStoodBesideSealedEnvironments) {
   ASSERT_EQ(loaded.size(), 2U);
   EXPECT_EQ(loaded[0].spec, record("sb-1").spec);
   EXPECT_TRUE(loaded[1].environment_lost);
+  // Killed before it said so, it is begun again.
+  state::Database::open(path()).exec("PRAGMA user_version=1");
+  EXPECT_EQ(Records(path()).load()[0].spec, record("sb-1").spec);
 }
 
 TEST_F(RecordsTest, AnEnvironmentOfAnotherKeyOrRowIsLost) {
