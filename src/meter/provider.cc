@@ -76,7 +76,9 @@ std::optional<Call> openai(Call call, std::string_view method, const policy::Pat
     call.operation = Operation::TextCompletion;
     call.asks_for_stream_usage = asks;
   } else if (ends_with(path, {"responses"}) || ends_with(path, {"api", "chat"}) ||
-             ends_with(path, {"messages"})) {
+             ends_with(path, {"messages"}) || ends_with(path, {"batch", "jobs"}) ||
+             ends_with(path, {"runs"})) {
+    // Also Mistral's batches, assistants' and evaluations' runs: what they use may not be told.
     call.operation = Operation::Chat;
   } else if (ends_with(path, {"api", "generate"})) {
     call.operation = Operation::TextCompletion;
@@ -86,9 +88,6 @@ std::optional<Call> openai(Call call, std::string_view method, const policy::Pat
     call.operation = Operation::Media;
   } else if (contains(path, "batches")) {
     call.operation = Operation::Batch;
-  } else if (ends_with(path, {"batch", "jobs"}) || ends_with(path, {"runs"})) {
-    // Mistral's batches, assistants' and evaluations' runs: what they use is not told here.
-    call.operation = Operation::Chat;
   }
   return call;
 }

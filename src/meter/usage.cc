@@ -89,13 +89,13 @@ void Tally::number(std::string_view path, std::string_view text) {
     return;
   }
   if (entry != nullptr) {
-    ranks_.at(entry->rank).at(static_cast<size_t>(entry->field)) = *value;
+    ranks_.at(entry->rank).at(static_cast<size_t>(entry->field)) = value;
     return;
   }
   auto& sum = these_steps_.at(static_cast<size_t>(*step));
   sum = sum.value_or(0) + *value;
   bad_ = bad_ || *sum > kMaxCount;
-  sum = std::min(*sum, kMaxCount);
+  if (*sum > kMaxCount) sum = kMaxCount;
 }
 
 void Tally::literal(std::string_view path, std::string_view word) {
@@ -173,14 +173,14 @@ void Tally::header(std::string_view name, std::string_view value) {
   if (!field) return;
   const auto count = parse_u64(value);
   bad_ = bad_ || !count || *count > kMaxCount;
-  if (count && *count <= kMaxCount) ranks_.at(0).at(static_cast<size_t>(*field)) = *count;
+  if (count && *count <= kMaxCount) ranks_.at(0).at(static_cast<size_t>(*field)) = count;
 }
 
 std::optional<Usage> Tally::read(Fields fields) const {
   // Anthropic's sums leave out the steps that other models made, those that shortened the
   // conversation, and the input of all but the first; what is billed is every step.
   for (size_t i = 0; i < fields.size(); ++i)
-    if (steps_.at(i)) fields.at(i) = std::max(fields.at(i).value_or(0), *steps_.at(i));
+    fields.at(i) = std::max(fields.at(i), steps_.at(i));  // nothing is less than any
   Usage usage;
   auto input = get(fields, Field::Input);
   auto output = get(fields, Field::Output);

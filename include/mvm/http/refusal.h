@@ -23,8 +23,8 @@ struct Refusal {
   bool close = true;  // the connection ends after it
   // For clients that look for their server's own errors: what stands before "error", and a number
   // in the object, as "code".
-  std::vector<std::pair<std::string, std::string>> beside = {};
-  std::optional<unsigned> code = {};
+  std::vector<std::pair<std::string, std::string>> beside;
+  std::optional<unsigned> code;
 };
 
 // {"error": {"reason": …, "message": …, …}} and a newline. Text that is not UTF-8 is made so.
