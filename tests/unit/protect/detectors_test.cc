@@ -209,8 +209,7 @@ TEST(NetworkAddresses, OfSmallNumbersOnlyWhereTheyAreWrittenAsOnes) {
        {"dns=8.8.8.8 http://8.8.8.8/ 8.8.8.8:53 1.1.1.0/24 a@8.8.8.8",
         {"ipv4:8.8.8.8", "ipv4:8.8.8.8", "ipv4:8.8.8.8", "ipv4:1.1.1.0", "ipv4:8.8.8.8"}},
        {"8.8.8.8 - - [01/Jan/2024:00:00:00 +0000] \"GET / HTTP/1.1\"", {"ipv4:8.8.8.8"}},
-       {"connect to 5.2.3.11 failed, blocked 5.2.3.12",
-        {"ipv4:5.2.3.11", "ipv4:5.2.3.12"}},
+       {"connect to 5.2.3.11 failed, blocked 5.2.3.12", {"ipv4:5.2.3.11", "ipv4:5.2.3.12"}},
        {"seen 35.40.12.7, not 5.2.3.11", {"ipv4:35.40.12.7"}},
        {"seen 10.0.0.1 and 93.18.21.34", {"ipv4:10.0.0.1", "ipv4:93.18.21.34"}}});
 }
