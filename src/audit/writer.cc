@@ -113,14 +113,16 @@ bool Writer::note(const Event& event) {
 void Writer::defer(Event event, Of of) {
   constexpr size_t kUsual = 8;
   const Lock lock(mutex_);
-  if (deferred_.empty()) deferred_.reserve(kUsual);
-  deferred_.push_back({std::move(event), of});
+  std::vector<Event>& to = of == Of::WhatMayBeRefused ? refusable_ : happened_;
+  if (to.empty()) to.reserve(kUsual);
+  to.push_back(std::move(event));
 }
 
-Outcome Writer::commit() {
+Outcome Writer::commit(Of of) {
   Lock lock(mutex_);
-  const bool any = !deferred_.empty();
-  if (any) record_deferred(nullptr, std::chrono::system_clock::now());
+  if (options_.sync == Sync::Strict) of = Of::WhatHasHappened;
+  const bool any = deferred(of);
+  if (any) record_deferred(of, nullptr, std::chrono::system_clock::now());
   Result failure = std::exchange(deferred_failure_, {});
   if (any && !failure &&
       (options_.sync == Sync::Strict || (!started_ && Clock::now() >= sync_time())))
@@ -139,7 +141,8 @@ void Writer::retry() {
 Outcome Writer::close() {
   Lock lock(mutex_);
   retry_at_ = {};  // there is no later
-  if (!deferred_.empty()) record_deferred(nullptr, std::chrono::system_clock::now());
+  constexpr Of kAll = Of::WhatHasHappened;
+  if (deferred(kAll)) record_deferred(kAll, nullptr, std::chrono::system_clock::now());
   Result failure = closed_ ? fail("the audit log is closed", true) : resume();
   if (!failure) failure = write_signed(LogClosed{missed_});
   if (!failure) closed_ = true;
@@ -155,7 +158,7 @@ Head Writer::head() const {
 }
 
 Writer::Result Writer::record(const Event& event, Time time) {
-  if (!deferred_.empty()) return record_deferred(&event, time);
+  if (deferred(Of::WhatHasHappened)) return record_deferred(Of::WhatHasHappened, &event, time);
   const Event* const one = &event;
   size_t done = 0;
   Result failure = resume();
@@ -169,21 +172,27 @@ Writer::Result Writer::record(const Event& event, Time time) {
   return std::nullopt;
 }
 
+bool Writer::deferred(Of of) const {
+  return !refusable_.empty() || (of == Of::WhatHasHappened && !happened_.empty());
+}
+
 // What was deferred, and `then` behind it, if there is something. A failure: of the last of them.
-Writer::Result Writer::record_deferred(const Event* then, Time time) {
-  const auto deferred = std::exchange(deferred_, {});
+Writer::Result Writer::record_deferred(Of of, const Event* then, Time time) {
+  const auto refusable = std::exchange(refusable_, {});
+  const auto happened =
+      of == Of::WhatHasHappened ? std::exchange(happened_, {}) : std::vector<Event>();
   std::vector<const Event*> events;
-  events.reserve(deferred.size() + 1);
-  for (const Deferred& each : deferred) events.push_back(&each.event);
+  events.reserve(refusable.size() + happened.size() + 1);
+  for (const Event& each : refusable) events.push_back(&each);
+  for (const Event& each : happened) events.push_back(&each);
   if (then != nullptr) events.push_back(then);
   size_t done = 0;
   Result failure = resume();
   if (!failure) failure = write_events(events, time, done);
+  if (done < refusable.size()) deferred_failure_ = failure;
   for (size_t i = done; i < events.size(); ++i) {
-    const bool waits = i < deferred.size();
-    const bool happened = waits && deferred[i].of == Of::WhatHasHappened;
-    if (!happened || !hold(deferred[i].event, time)) ++missed_;
-    if (waits && !happened) deferred_failure_ = failure;
+    const bool waits = i >= refusable.size() && i < refusable.size() + happened.size();
+    if (!waits || !hold(*events[i], time)) ++missed_;
   }
   if (!failure) set_checkpoint_if_due();
   return failure;

@@ -1,6 +1,7 @@
 #pragma once
 // The parts of a proxy, put together.
 
+#include "commit.h"
 #include "dns_service.h"
 #include "flow_table.h"
 #include "interception.h"
@@ -36,7 +37,7 @@ class Proxy::Engine {
   std::vector<std::shared_ptr<FilterSource>> filters_;
   NameGate names_;
   std::unique_ptr<Interception> interception_;
-  std::function<bool()> commit_;
+  Commit commit_;
   PipePool pipes_;
   Meter meter_;
   std::vector<Endpoint> doors_;

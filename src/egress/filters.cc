@@ -36,7 +36,7 @@ FilterRefusal not_recorded() {
 }
 
 Filters::Filters(std::span<const std::shared_ptr<FilterSource>> sources, const Exchange& exchange,
-                 const Commit& commit)
+                 Commit& commit)
     : commit_(&commit) {
   stages_.reserve(sources.size());
   for (const auto& source : sources)
@@ -73,7 +73,7 @@ FilterVerdict Filters::request_head(http::RequestHead& head) {
 }
 
 FilterVerdict Filters::commit() const {
-  if (stages_.empty() || !*commit_ || (*commit_)()) return {};
+  if (stages_.empty() || commit_->before()) return {};
   return not_recorded();
 }
 
@@ -191,8 +191,7 @@ void Filters::end(bool whole) noexcept {
     show(*stage.filter, &ExchangeFilter::response_body, stage.response_passed);
     stage.filter->ended(whole);
   }
-  // There is nobody left to refuse.
-  if (*commit_) static_cast<void>((*commit_)());
+  commit_->end();
 }
 
 }

@@ -1,10 +1,11 @@
 #pragma once
 // The filters of one exchange, as one: requests pass them first to last, responses last to first.
 
-#include <functional>
 #include <span>
 
 #include "mvm/egress/filter.h"
+
+#include "commit.h"
 
 namespace mvm::egress {
 
@@ -13,12 +14,10 @@ FilterRefusal not_recorded();
 
 class Filters {
  public:
-  // As Settings::commit, which is called by these: what they let pass is on record.
-  using Commit = std::function<bool()>;
-
   Filters() = default;
+  // Before what these let pass it is committed to; who sends it says when it has passed.
   Filters(std::span<const std::shared_ptr<FilterSource>> sources, const Exchange& exchange,
-          const Commit& commit);
+          Commit& commit);
   ~Filters() { end(false); }
   Filters(const Filters&) = delete;
   Filters& operator=(const Filters&) = delete;
@@ -72,7 +71,7 @@ class Filters {
   void show_request();
 
   std::vector<Stage> stages_;
-  const Commit* commit_ = nullptr;
+  Commit* commit_ = nullptr;
   bool collecting_ = false;
   bool left_ = false;
 };

@@ -20,6 +20,7 @@
 #include <optional>
 #include <vector>
 
+#include "commit.h"
 #include "connector.h"
 #include "destination.h"
 #include "hello_peek.h"
@@ -48,7 +49,7 @@ struct FlowParts {
   Meter& meter;
   Interception* interception;  // nothing: the policy had no routes when the proxy was made
   const std::vector<std::shared_ptr<FilterSource>>& filters;
-  const std::function<bool()>& commit;
+  Commit& commit;
   const std::vector<Endpoint>& doors;  // of the explicit proxy
   const Timeouts& timeouts;
   Counters& counters;

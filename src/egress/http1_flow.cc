@@ -48,6 +48,7 @@ void Http1Flow::turn() {
     if (upstream_ && !upstream_->channel.flush()) upstream_lost(Channel::State::Failed);
     if (stage_ == Stage::Ended) return;
     if (stage_ == Stage::Active && request_done_) filters_.request_left();
+    parts_.commit.after();
     if (stage_ == Stage::Closing && guest_ended_ && guest_.unsent() == 0)
       return end(how_.reason, how_.detail);
   }

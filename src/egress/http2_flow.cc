@@ -81,6 +81,7 @@ bool Http2Flow::step() {
   if (server_) moved = write(*server_) || moved;
   for (const int32_t id : std::exchange(to_tell_, {}))
     if (Stream* const stream = of_guest(id)) stream->filters.request_left();
+  parts_.commit.after();
   take_sent();
   moved = stop_requests() || moved;
   // Not before everybody has been told why: there are clients that read nothing behind a GOAWAY.

@@ -12,6 +12,7 @@
 #include "mvm/loop/loop.h"
 
 #include "channel.h"
+#include "commit.h"
 #include "destination.h"
 #include "http_judge.h"
 #include "interception.h"
@@ -33,7 +34,7 @@ struct HttpParts {
   Meter& meter;
   Interception* interception;
   const std::vector<std::shared_ptr<FilterSource>>& filters;
-  const std::function<bool()>& commit;
+  Commit& commit;
   Questions& questions;
   PinTable& pins;
   NameGate& names;

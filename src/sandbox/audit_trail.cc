@@ -51,8 +51,8 @@ bool AuditTrail::record(const audit::Event& event) {
   return outcome.has_value();
 }
 
-bool AuditTrail::commit() {
-  const audit::Outcome outcome = writer_.commit();
+bool AuditTrail::commit(audit::Writer::Of of) {
+  const audit::Outcome outcome = writer_.commit(of);
   if (!outcome) why_ = outcome.error().why;
   return outcome.has_value();
 }

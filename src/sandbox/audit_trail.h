@@ -34,7 +34,7 @@ class AuditTrail {
   // Several in one write: they are put down by commit(), or with what is recorded next.
   void defer(audit::Event event, audit::Writer::Of of) { writer_.defer(std::move(event), of); }
   // False: of what may still be refused something is not recorded.
-  [[nodiscard]] bool commit();
+  [[nodiscard]] bool commit(audit::Writer::Of of);
   // Of what has happened already: where it cannot be recorded it waits until it can be. False: it
   // is not recorded yet.
   bool note(const audit::Event& event) { return writer_.note(event); }

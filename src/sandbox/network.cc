@@ -51,8 +51,8 @@ static egress::Timeouts timeouts_of(const proto::NetworkTimeouts& from) {
 Network::Network(const std::optional<proto::NetworkConfig>& config, std::string name,
                  egress::EventSink sink, egress::QuestionSink on_question,
                  std::vector<std::shared_ptr<egress::FilterSource>> filters,
-                 std::function<bool()> commit, std::vector<policy::InspectRule> inspect,
-                 egress::Refusals refusals)
+                 std::function<bool(egress::Passage)> commit,
+                 std::vector<policy::InspectRule> inspect, egress::Refusals refusals)
     : config_(config), sink_(std::move(sink)), inspect_(std::move(inspect)) {
   if (!config_) return;
   try {

@@ -27,8 +27,8 @@ class Network {
   // `inspect` names, besides those that routes judge; `commit` puts what they told on record.
   Network(const std::optional<proto::NetworkConfig>& config, std::string name,
           egress::EventSink sink, egress::QuestionSink on_question,
-          std::vector<std::shared_ptr<egress::FilterSource>> filters, std::function<bool()> commit,
-          std::vector<policy::InspectRule> inspect,
+          std::vector<std::shared_ptr<egress::FilterSource>> filters,
+          std::function<bool(egress::Passage)> commit, std::vector<policy::InspectRule> inspect,
           egress::Refusals refusals = egress::Refusals::Together);
   ~Network();
 

@@ -73,6 +73,11 @@ std::optional<audit::Writer::Of> deferred_as(const guard::SecretNotice& notice) 
   return std::nullopt;
 }
 
+audit::Writer::Of commit_of(egress::Passage passage) {
+  using Of = audit::Writer::Of;
+  return passage == egress::Passage::Before ? Of::WhatMayBeRefused : Of::WhatHasHappened;
+}
+
 std::string misuse_text(const guard::SecretNotice& notice) {
   return "it used the placeholder of secret " + notice.secret + " in a request to " + notice.host +
          ", where it may not be (on_misuse = \"end\")";

@@ -9,6 +9,7 @@
 
 #include "mvm/audit/record.h"
 #include "mvm/audit/writer.h"
+#include "mvm/egress/proxy.h"
 #include "mvm/guard/secret_filter.h"
 #include "mvm/policy/policy.h"
 #include "mvm/proto/sandbox_config.h"
@@ -30,6 +31,8 @@ audit::SecretUse secret_record(const guard::SecretNotice& notice);
 // How it is put on record with what else its exchange has to tell; nothing: at once, for what it is
 // of is refused.
 std::optional<audit::Writer::Of> deferred_as(const guard::SecretNotice& notice);
+// What has to be on record by then.
+audit::Writer::Of commit_of(egress::Passage passage);
 std::string misuse_text(const guard::SecretNotice& notice);
 
 }

@@ -79,7 +79,7 @@ double median(std::vector<double>& of) {
 
 double exchange(const bench::Protection& protection, size_t rounds) {
   const std::string body = document();
-  const auto commit = protection.commit();
+  egress::Commit commit(protection.commit());
   std::vector<double> took;
   for (size_t i = 0; i < rounds; ++i) {
     const auto begin = Clock::now();
@@ -91,6 +91,7 @@ double exchange(const bench::Protection& protection, size_t rounds) {
     Bytes sent;
     check(filters.request_body(as_bytes(body), true, sent));
     filters.request_left();
+    commit.after();
     auto answer = response("application/json", key);
     check(filters.response_head(answer));
     Bytes said(as_bytes(kUsage).begin(), as_bytes(kUsage).end());
@@ -112,7 +113,7 @@ double exchange(const bench::Protection& protection, size_t rounds) {
 
 double sse_delay(const bench::Protection& protection, size_t events) {
   constexpr double kInterval = 20;  // milliseconds between events
-  const auto commit = protection.commit();
+  egress::Commit commit(protection.commit());
   egress::Filters filters(protection.sources(), {1, 0, kHost, 443, true}, commit);
   auto head = request("text/plain", protection.placeholder());
   check(filters.request_head(head));
@@ -165,7 +166,7 @@ double memory(const bench::Protection& protection, size_t bytes) {
   piece += "\"},\n";
   const std::string message = piece;
   while (piece.size() + message.size() <= egress::ExchangeFilter::kMaxPiece) piece += message;
-  const auto commit = protection.commit();
+  egress::Commit commit(protection.commit());
   egress::Filters filters(protection.sources(), {1, 0, kHost, 443, true}, commit);
   auto head = request("application/json", protection.placeholder());
   check(filters.request_head(head));

@@ -69,8 +69,10 @@ class Protection {
 
   const std::vector<std::shared_ptr<egress::FilterSource>>& sources() const { return sources_; }
   // What they told goes on record: Settings::commit.
-  std::function<bool()> commit() const {
-    return [this] { return writer_->commit().has_value(); };
+  std::function<bool(egress::Passage)> commit() const {
+    return [this](egress::Passage passage) {
+      return writer_->commit(sandbox::commit_of(passage)).has_value();
+    };
   }
   // What the guest has in the secret's place.
   const std::string& placeholder() const { return secrets_->all()[0].placeholder; }

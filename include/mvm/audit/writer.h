@@ -86,9 +86,10 @@ class Writer {
   // append() or note() is given next. What has happened already is held as note() holds it.
   enum class Of : uint8_t { WhatMayBeRefused, WhatHasHappened };
   void defer(Event event, Of of);
-  // A failure: of those that may be refused one could not be recorded, or none can be. In
-  // Sync::Strict it waits for the disk.
-  [[nodiscard]] Outcome commit();
+  // Of what may be refused: only that; what has happened waits for another call. In Sync::Strict
+  // all of it, and it waits for the disk. A failure: of those that may be refused one could not be
+  // recorded, or none can be.
+  [[nodiscard]] Outcome commit(Of of = Of::WhatHasHappened);
   // Tries again, as append() would, if the time for that has come.
   void retry();
 
@@ -103,10 +104,6 @@ class Writer {
   using Lock = std::unique_lock<std::mutex>;
   using Result = std::optional<Failure>;  // nothing: it worked
 
-  struct Deferred {
-    Event event;
-    Of of;
-  };
   struct Lines {
     std::string bytes;
     std::vector<size_t> ends;      // of each, with its line feed
@@ -114,7 +111,8 @@ class Writer {
   };
   // With mutex_ held.
   Result record(const Event& event, Time time);
-  Result record_deferred(const Event* then, Time time);
+  bool deferred(Of of) const;
+  Result record_deferred(Of of, const Event* then, Time time);
   // `done`: how many of them are recorded.
   Result write_events(std::span<const Event* const> events, Time time, size_t& done);
   Lines lines_of(std::span<const Event* const> events, Time time);
@@ -161,9 +159,10 @@ class Writer {
     Event event;
     Time time;
   };
-  std::deque<Held> held_;  // while failure_ is set
-  std::vector<Deferred> deferred_;
-  Result deferred_failure_;  // of what may be refused, until commit() says so
+  std::deque<Held> held_;         // while failure_ is set
+  std::vector<Event> refusable_;  // deferred
+  std::vector<Event> happened_;   // likewise
+  Result deferred_failure_;       // of what may be refused, until commit() says so
   Result failure_;
   bool for_good_ = false;
   bool disk_failed_ = false;  // a sync did, which is for good

@@ -65,6 +65,12 @@ struct HostTrust {
   std::shared_ptr<const crypto::TrustStore> trust;
 };
 
+// Of what filters have told of, and Settings::commit puts on record.
+enum class Passage : uint8_t {
+  Before,  // it passes only if it could be recorded
+  After,   // it has been handed on, or the exchange has ended
+};
+
 struct Settings {
   policy::Policy policy;
   Mode mode = Mode::Enforce;
@@ -92,10 +98,9 @@ struct Settings {
   std::vector<HostTrust> trust_by_host;
   // What looks into exchanges, first to last as seen from the guest; Policy::inspect says where.
   std::vector<std::shared_ptr<FilterSource>> filters;
-  // Called before anything passes that a filter has told of, and when an exchange has ended: what
-  // was told goes on record, all of it together. False: it cannot, and nothing passes. Empty: what
-  // is told is on record when it is told.
-  std::function<bool()> commit;
+  // What was told goes on record: before anything passes at least what may still be refused, after
+  // it all. False: it cannot, and nothing passes. Empty: what is told is on record when it is told.
+  std::function<bool(Passage)> commit;
 };
 
 struct Counters {

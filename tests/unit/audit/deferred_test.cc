@@ -31,9 +31,33 @@ TEST_F(AuditDeferred, PutsDownTogetherWhatWasDeferred) {
   writer.defer(end_of(5), Of::WhatHasHappened);
   close(writer);
   EXPECT_THAT(kinds_in(folder_.path()),
-              testing::ElementsAre(testing::_, "flow_ended 1", "flow_ended 2", "flow_ended 3",
+              testing::ElementsAre(testing::_, "flow_ended 2", "flow_ended 1", "flow_ended 3",
                                    "flow_ended 4", "flow_ended 5", testing::_));
   EXPECT_EQ(told(verdict(writer.head())), "fine");
+}
+
+TEST_F(AuditDeferred, WhatHasHappenedWaitsUntilNobodyDoes) {
+  using Of = Writer::Of;
+  Writer writer(session_in(folder_.path()), {}, no_failure());
+  writer.defer(end_of(1), Of::WhatHasHappened);
+  EXPECT_TRUE(writer.commit(Of::WhatMayBeRefused));
+  EXPECT_EQ(kinds_in(folder_.path()).size(), 1U);
+  writer.defer(end_of(2), Of::WhatMayBeRefused);
+  EXPECT_TRUE(writer.commit(Of::WhatMayBeRefused));
+  EXPECT_THAT(kinds_in(folder_.path()), testing::ElementsAre(testing::_, "flow_ended 2"));
+  EXPECT_TRUE(writer.commit());
+  EXPECT_THAT(kinds_in(folder_.path()),
+              testing::ElementsAre(testing::_, "flow_ended 2", "flow_ended 1"));
+}
+
+TEST_F(AuditDeferred, NothingWaitsWhereTheDiskIsWaitedFor) {
+  using Of = Writer::Of;
+  WriterOptions options;
+  options.sync = Sync::Strict;
+  Writer writer(session_in(folder_.path()), options, no_failure());
+  writer.defer(end_of(1), Of::WhatHasHappened);
+  EXPECT_TRUE(writer.commit(Of::WhatMayBeRefused));
+  EXPECT_THAT(kinds_in(folder_.path()), testing::ElementsAre(testing::_, "flow_ended 1"));
 }
 
 // Of those that are put down together some may fit, and a part of the next.
@@ -59,14 +83,16 @@ TEST_F(AuditDeferred, KnowsWhichOfSeveralHadRoom) {
   const Verdict after = verdict();
   EXPECT_EQ(told(after), "fine");
   EXPECT_GT(after.torn_bytes, 0U);
-  // Those that fitted, then those that had happened; what was refused is missed.
-  size_t fitted = 0;
-  while (fitted < ends.size() && ends[fitted] == "flow_ended " + std::to_string(fitted + 1))
-    ++fitted;
-  EXPECT_GT(fitted, 2U);
-  std::vector<std::string> expected(ends.begin(), ends.begin() + static_cast<ptrdiff_t>(fitted));
-  for (uint64_t flow = fitted + 1; flow <= 20; ++flow)
-    if (flow % 2 == 0) expected.push_back("flow_ended " + std::to_string(flow));
+  // Of what may be refused, which is first, that which fitted; the rest of it is missed.
+  std::vector<std::string> expected;
+  for (uint64_t flow = 1; flow <= 20; flow += 2) {
+    if (ends.at(expected.size()) != "flow_ended " + std::to_string(flow)) break;
+    expected.push_back(ends[expected.size()]);
+  }
+  EXPECT_GT(expected.size(), 2U);
+  EXPECT_LT(expected.size(), 10U);
+  for (uint64_t flow = 2; flow <= 20; flow += 2)
+    expected.push_back("flow_ended " + std::to_string(flow));
   expected.emplace_back("flow_ended 21");
   EXPECT_EQ(ends, expected);
   EXPECT_EQ(after.missed, 21 - expected.size());

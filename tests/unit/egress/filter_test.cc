@@ -258,16 +258,16 @@ TEST_F(Filter, WatchWhatHasPassed) {
 TEST_F(Filter, LetNothingPassThatIsNotOnRecord) {
   add({"a", "cat", "tiger", BodyUse::Rewrite, BodyUse::Ignore});
   bool recorded = true;
-  settings_.commit = [&] {
-    log_.emplace_back("commit");
+  settings_.commit = [&](Passage passage) {
+    log_.emplace_back(passage == Passage::Before ? "before" : "after");
     return recorded;
   };
   start_http();
   EXPECT_EQ(post("a cat"), "7|None|None|7|a tiger");
   // Once for the request, with all that its head and its body had to tell.
   EXPECT_THAT(std::vector(log_.begin(), log_.begin() + 3),
-              ElementsAre("a POST /", "commit", "a 200"));
-  EXPECT_EQ(log_.back(), "commit");
+              ElementsAre("a POST /", "before", "after"));
+  EXPECT_EQ(log_.back(), "after");
   log_.clear();
   recorded = false;
   EXPECT_THAT(post("a cat", {"-w", "%{http_code}"}),
