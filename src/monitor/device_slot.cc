@@ -1,16 +1,18 @@
 #include "device_slot.h"
 
+#include <utility>
+
 #include "mvm/sys/io.h"
 
 namespace mvm::monitor {
 
 DeviceSlot::DeviceSlot(const memory::GuestMemory& memory, virtio::Device& device,
-                       memory::GuestAddress address, uint32_t gsi, std::span<std::byte> page,
-                       KeptWrites* kept_writes)
+                       memory::GuestAddress address, uint32_t gsi, Interrupt interrupt,
+                       std::span<std::byte> page, KeptWrites* kept_writes)
     : address_(address),
       gsi_(gsi),
       kept_writes_(kept_writes),
-      interrupt_(sys::event_fd()),
+      interrupt_(std::move(interrupt)),
       transport_(memory, device, *this, page) {
   for (size_t i = 0; i < device.queue_sizes().size(); ++i) kicks_.push_back(sys::event_fd());
 }
@@ -54,7 +56,7 @@ void DeviceSlot::take_acknowledgements() noexcept {
   kept_writes_->take_acknowledgements(address_.value + virtio::mmio::kInterruptAck);
 }
 
-void DeviceSlot::raise_interrupt() noexcept { sys::signal_event(interrupt_.get()); }
+void DeviceSlot::raise_interrupt() noexcept { interrupt_(gsi_); }
 void DeviceSlot::kick(uint16_t queue) noexcept { sys::signal_event(kicks_.at(queue).get()); }
 
 }

@@ -1,7 +1,6 @@
 #pragma once
-// One virtio device on the machine's bus: its transport, the lock of both, the descriptors by which
-// the guest kicks it without leaving the kernel (ioeventfd) and by which it interrupts the guest
-// (irqfd).
+// One virtio device on the machine's bus: its transport, the lock of both, its interrupt line, and
+// the descriptors by which the guest kicks it without leaving the kernel (ioeventfd).
 
 #include <functional>
 #include <mutex>
@@ -18,15 +17,17 @@ namespace mvm::monitor {
 
 class DeviceSlot : public virtio::Signals {
  public:
+  // Makes an edge on an interrupt line. From any thread, and with the device's lock held.
+  using Interrupt = std::function<void(uint32_t gsi)>;
+
   // All must outlive the slot. `address` is where its window starts, `gsi` its interrupt line,
   // `page` what the window reads as, `kept_writes` where its InterruptACKs may be waiting.
   DeviceSlot(const memory::GuestMemory& memory, virtio::Device& device,
-             memory::GuestAddress address, uint32_t gsi, std::span<std::byte> page = {},
-             KeptWrites* kept_writes = nullptr);
+             memory::GuestAddress address, uint32_t gsi, Interrupt interrupt,
+             std::span<std::byte> page = {}, KeptWrites* kept_writes = nullptr);
 
   memory::GuestAddress address() const { return address_; }
   uint32_t gsi() const { return gsi_; }
-  int irq_fd() const { return interrupt_.get(); }
   // One a queue; readable when the queue was kicked.
   std::span<const sys::Fd> kick_fds() const { return kicks_; }
   bool contains(uint64_t address) const {
@@ -78,7 +79,7 @@ class DeviceSlot : public virtio::Signals {
   memory::GuestAddress address_;
   uint32_t gsi_;
   KeptWrites* kept_writes_;
-  sys::Fd interrupt_;
+  Interrupt interrupt_;
   std::vector<sys::Fd> kicks_;
   Executor executor_;
   std::mutex mutex_;

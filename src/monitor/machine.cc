@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include <sched.h>
 #include <sys/epoll.h>
 
 #include "mvm/base/error.h"
@@ -11,6 +12,7 @@
 #include "mvm/kvm/boot.h"
 #include "mvm/kvm/cpuid.h"
 #include "mvm/kvm/layout.h"
+#include "mvm/sys/error.h"
 #include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
 
@@ -43,9 +45,8 @@ Machine::Machine(loop::Loop& loop, Chassis& chassis, const proto::MonitorConfig&
       vsock_({}, streams_),
       balloon_(loop, chassis.memory(),
                [this](const proto::MemoryUse& use) { handlers_.on_memory_use(use); }),
-      serial_interrupt_(sys::event_fd()),
       serial_([this](ByteView output) { console_sink_.write(output); },
-              [this] { sys::signal_event(serial_interrupt_.get()); }),
+              [this] { chassis_->vm().pulse(layout::kSerialGsi); }),
       kept_writes_(
           [](uint64_t address) {
             return address % virtio::mmio::kWindow == virtio::mmio::kInterruptAck;
@@ -77,7 +78,6 @@ Machine::Machine(loop::Loop& loop, Chassis& chassis, const proto::MonitorConfig&
     nic_.emplace(take(fds, MonitorFd::Tap), *config.nic);
     nic_->attach(add_device(nic_->device()));
   }
-  if (config.serial) chassis.vm().add_irqfd(serial_interrupt_.get(), layout::kSerialGsi);
 
   std::vector<kvm::MmioDevice> described;
   for (const auto& slot : slots_) described.push_back({slot->address().value, slot->gsi()});
@@ -108,10 +108,10 @@ DeviceSlot& Machine::add_device(virtio::Device& device) {
     throw Error(Kind::Exhausted, "the machine has no interrupt line left for another device");
   DeviceSlot& slot = *slots_.emplace_back(std::make_unique<DeviceSlot>(
       chassis_->memory(), device, address, gsi,
+      [&vm = chassis_->vm()](uint32_t line) { vm.pulse(line); },
       chassis_->register_pages().subspan(number * virtio::mmio::kWindow, virtio::mmio::kWindow),
       &kept_writes_));
   kvm::Vm& vm = chassis_->vm();
-  vm.add_irqfd(slot.irq_fd(), gsi);
   for (uint32_t queue = 0; queue < slot.kick_fds().size(); ++queue)
     vm.add_ioeventfd(slot.kick_fds()[queue].get(),
                      GuestAddress{address.value + virtio::mmio::kQueueNotify}, queue);
@@ -155,19 +155,32 @@ void Machine::make_vcpus(const proto::MonitorConfig& config, const kvm::Vcpu::En
 
 void Machine::start() {
   for (const auto& disk : disks_) start_disk(*disk);
-  if (nic_) nic_->start(confined_to("mvm-net", net_thread_syscalls));
+  if (nic_) nic_->start(serving("mvm-net", net_thread_syscalls));
   for (const auto& vcpu : vcpus_)
     threads_.emplace_back([this, each = vcpu.get()] { run_vcpu(*each); });
 }
 
-ThreadStart Machine::confined_to(const char* name, std::vector<jail::Rule> (*rules)()) {
-  return {.confine = [name, rules] { jail::confine_thread(name, rules()); },
+// A thread that serves rings does not push aside whoever has the processor when it is woken: that
+// may be the guest, which is still filling them (sched(7)). Where one is free it makes no
+// difference. What an operator has chosen for the process stays.
+static void wait_for_turn() {
+  if (::sched_getscheduler(0) != SCHED_OTHER) return;
+  const sched_param no_priority{};
+  sys::check(::sched_setscheduler(0, SCHED_BATCH, &no_priority), "setting a thread's scheduling");
+}
+
+ThreadStart Machine::serving(const char* name, std::vector<jail::Rule> (*rules)()) {
+  return {.confine =
+              [name, rules] {
+                wait_for_turn();
+                jail::confine_thread(name, rules());
+              },
           .on_failure = [this](const std::string& why) { end(EndCause::Failed, why); }};
 }
 
 void Machine::start_disk(Disk& disk) {
-  disk.start(confined_to("mvm-disk", disk_thread_syscalls),
-             confined_to("mvm-disk-worker", disk_worker_syscalls));
+  disk.start(serving("mvm-disk", disk_thread_syscalls),
+             serving("mvm-disk-worker", disk_worker_syscalls));
 }
 
 void Machine::run_vcpu(VcpuThread& thread) noexcept {

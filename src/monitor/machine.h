@@ -90,7 +90,7 @@ class Machine {
   void serve_on_loop(DeviceSlot& slot);
   void make_vcpus(const proto::MonitorConfig& config, const kvm::Vcpu::Entry& entry);
   void run_vcpu(VcpuThread& thread) noexcept;
-  ThreadStart confined_to(const char* name, std::vector<jail::Rule> (*rules)());
+  ThreadStart serving(const char* name, std::vector<jail::Rule> (*rules)());
   void start_disk(Disk& disk);
   void write_mmio(uint64_t address, ByteView data) noexcept;
   bool handle_exit(const kvm::Exit& exit);
@@ -118,7 +118,6 @@ class Machine {
   std::vector<std::unique_ptr<DeviceSlot>> slots_;
   DeviceSlot* console_slot_ = nullptr;
   std::vector<loop::Watch> watches_;
-  sys::Fd serial_interrupt_;
   std::mutex serial_mutex_;
   kvm::Serial serial_;
   std::vector<std::unique_ptr<VcpuThread>> vcpus_;

@@ -34,7 +34,8 @@ std::vector<jail::Rule> loop_thread_syscalls() {
   std::vector<jail::Rule> rules = {
       {__NR_epoll_wait, "the loop"},
       {__NR_read, "kicks (eventfd)"},
-      {__NR_write, "interrupts (eventfd), kicks"},
+      {__NR_write, "kicks (eventfd)"},
+      {__NR_ioctl, "interrupts", {kvm::kInterruptRequest}, 1},
       {__NR_readv, "a host socket into guest memory"},
       {__NR_writev, "guest memory into a host socket"},
       {__NR_epoll_ctl, "host sockets come and go"},
@@ -60,8 +61,8 @@ std::vector<jail::Rule> loop_thread_syscalls() {
 
 std::vector<jail::Rule> vcpu_thread_syscalls() {
   std::vector<jail::Rule> rules = {
-      {__NR_ioctl, "runs the vCPU", {kvm::kRunRequest}, 1},
-      {__NR_write, "kicks and interrupts (eventfd), a message to the loop"},
+      {__NR_ioctl, "runs the vCPU; interrupts", {kvm::kRunRequest, kvm::kInterruptRequest}, 1},
+      {__NR_write, "kicks (eventfd), a message to the loop"},
       {__NR_pwrite64, "the console log"},
       {__NR_fallocate,
        "gives back space of the console log",
@@ -77,10 +78,13 @@ std::vector<jail::Rule> net_thread_syscalls() {
   std::vector<jail::Rule> rules = {
       {__NR_ppoll, "waits for a kick or a frame"},
       {__NR_read, "takes kicks (eventfd)"},
-      {__NR_write, "interrupts (eventfd), kicks"},
+      {__NR_write, "kicks (eventfd)"},
       {__NR_readv, "a frame from the TAP into guest memory"},
       {__NR_writev, "a frame of the guest's to the TAP"},
-      {__NR_ioctl, "the offloads that the driver takes", {TUNSETOFFLOAD}, 1},
+      {__NR_ioctl,
+       "interrupts; the offloads that the driver takes",
+       {kvm::kInterruptRequest, TUNSETOFFLOAD},
+       1},
       {__NR_exit, "the thread ends of a failure, which is told first"},
   };
   add_common(rules);
@@ -91,7 +95,8 @@ std::vector<jail::Rule> disk_thread_syscalls() {
   std::vector<jail::Rule> rules = {
       {__NR_ppoll, "waits for a kick, an answer, or the time that a limit sets"},
       {__NR_read, "takes kicks (eventfd)"},
-      {__NR_write, "interrupts (eventfd), kicks"},
+      {__NR_write, "kicks (eventfd)"},
+      {__NR_ioctl, "interrupts", {kvm::kInterruptRequest}, 1},
       {__NR_io_uring_enter, "starts requests; the ring is restricted to its disk (uring_engine.h)"},
       {__NR_exit, "the thread ends of a failure, which is told first"},
   };

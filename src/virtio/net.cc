@@ -41,7 +41,7 @@ Net::Net(FramePort& port, const FrameOwner& owner, uint16_t mtu, uint64_t beginn
     : port_(port), owner_(owner), clock_(clock), beginnings_(beginnings) {
   config_ = {.mac = owner.mac, .status = 0, .max_queue_pairs = 1, .mtu = mtu};
   waiting_.reserve(kMaxQueueSize);
-  segments_.reserve(kMaxSegments);
+  segments_.resize(kMaxSegments);
 }
 
 Features Net::features() const noexcept {
@@ -83,7 +83,7 @@ void Net::reset() noexcept {
   effects_ = {};
   config_.status = 0;
   waiting_.clear();
-  segments_.clear();
+  segment_count_ = 0;
   room_ = 0;
 }
 
@@ -146,10 +146,8 @@ bool Net::take_buffer(Queue& queue) noexcept {
   }
   // More than a frame is of no use.
   const uint64_t useful = std::min(chain_.writable_length(), frame_room_);
-  const size_t before = segments_.size();
-  segments_.resize(before + kMaxQueueSize);
-  const auto taken = chain_.writer().gather(useful, std::span(segments_).subspan(before));
-  segments_.resize(before + taken.size());
+  const auto taken = chain_.writer().gather(useful, std::span(segments_).subspan(segment_count_));
+  segment_count_ += taken.size();
   waiting_.push_back(
       {chain_.head(), static_cast<uint16_t>(taken.size()), static_cast<uint32_t>(useful)});
   room_ += useful;
@@ -160,7 +158,7 @@ bool Net::gather_room(Queue& queue) noexcept {
   bool looked_again = false;
   while (room_ < frame_room_) {
     // Room for one more chain's. Tiny ones by the hundred do not hold a frame.
-    if (segments_.size() > kMaxSegments - kMaxQueueSize) {
+    if (segment_count_ > kMaxSegments - kMaxQueueSize) {
       effects_.fault = QueueFault::BufferTooSmall;
       return false;
     }
@@ -181,7 +179,7 @@ Net::Received Net::receive() noexcept {
       result = Received::Starved;
       break;
     }
-    const auto length = port_.receive(segments_);
+    const auto length = port_.receive(segments());
     if (!length) {
       result = Received::Drained;
       break;
@@ -198,7 +196,7 @@ void Net::deliver(Queue& queue, size_t length) noexcept {
   size_t used = 0;
   size_t left = length;
   while (left > 0) left -= std::min<size_t>(left, waiting_[used++].bytes);
-  ChainWriter header{std::span<const iovec>(segments_)};
+  ChainWriter header{segments()};
   header.skip(offsetof(NetHeader, buffers));
   header.write_value(static_cast<uint16_t>(used));
   left = length;
@@ -215,7 +213,8 @@ void Net::deliver(Queue& queue, size_t length) noexcept {
 
 void Net::release(size_t buffers, size_t segments) noexcept {
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(buffers));
-  segments_.erase(segments_.begin(), segments_.begin() + static_cast<ptrdiff_t>(segments));
+  std::ranges::copy(this->segments().subspan(segments), segments_.begin());
+  segment_count_ -= segments;
 }
 
 }

@@ -100,7 +100,7 @@ TEST_P(MonitorFaults, OfAStreamEndThatStream) {
   const memory::GuestMemory memory = memory::GuestMemory::create(VsockGuest::kMemory);
   HostStreams streams(loop, [](HostStreams::Token, uint32_t) {});
   virtio::Vsock device({.guest_cid = VsockGuest::kCid, .stream_buffer = 64 << 10}, streams);
-  DeviceSlot slot(memory, device, {0x1000'0000}, 5);
+  DeviceSlot slot(memory, device, {0x1000'0000}, 5, [](uint32_t) {});
   VsockGuest guest(memory, device);
   streams.attach(slot, device);
   guest.post(256);
@@ -151,7 +151,7 @@ TEST_P(MonitorFaults, OfAClientAtTheConsoleSendItAway) {
   const memory::GuestMemory memory = memory::GuestMemory::create(1 << 20);
   Nowhere nowhere;
   virtio::Console console(nowhere);
-  DeviceSlot slot(memory, console, {0xd000'0000}, 5);
+  DeviceSlot slot(memory, console, {0xd000'0000}, 5, [](uint32_t) {});
   ConsoleClient client(loop, console);
   client.attach(slot);
   fail_each([&] {

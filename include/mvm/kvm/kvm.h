@@ -57,8 +57,9 @@ class Vm {
   // Shows `bytes` to the guest at `address`, page by page: reads are no exits, writes are as if
   // nothing were there. The bytes outlive the VM. False: this KVM cannot.
   bool show_read_only(std::span<const std::byte> bytes, memory::GuestAddress address);
-  // A signal on `event_fd` is an edge on interrupt line `gsi`.
-  void add_irqfd(int event_fd, uint32_t gsi);
+  // An edge on interrupt line `gsi`, from any thread. By a call and not by an irqfd: for a line of
+  // the I/O APIC, KVM has a kernel thread do what is written to that.
+  void pulse(uint32_t gsi) const noexcept;
   // A 32-bit write of `value` to `address` is a signal on `event_fd`, without leaving the kernel.
   void add_ioeventfd(int event_fd, memory::GuestAddress address, uint32_t value);
   // Writes to these `size` bytes go to the ring that vCPUs show (coalesced.h). False: this KVM

@@ -4,8 +4,9 @@
 
 namespace mvm::kvm {
 
-// KVM_RUN, for the system call filter of a vCPU thread: linux/kvm.h itself stays inside this
+// For the system call filters of the monitor's threads: linux/kvm.h itself stays inside this
 // module.
-inline constexpr uint32_t kRunRequest = 0xae80;
+inline constexpr uint32_t kRunRequest = 0xae80;            // KVM_RUN
+inline constexpr uint32_t kInterruptRequest = 0x4008ae61;  // KVM_IRQ_LINE
 
 }

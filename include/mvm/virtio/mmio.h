@@ -86,7 +86,7 @@ inline constexpr uint32_t kInterruptConfigChange = 2;
 class Signals {
  public:
   virtual ~Signals() = default;
-  // Inject the device's interrupt (edge; an irqfd).
+  // Inject the device's interrupt (an edge).
   virtual void raise_interrupt() noexcept = 0;
   // Have the loop thread call process(queue) soon.
   virtual void kick(uint16_t queue) noexcept = 0;

@@ -81,7 +81,7 @@ class Net : public Device {
   static_assert(sizeof(Config) == 12);
 
   // A receive buffer that was taken and is still empty: its chain's head, and how many of
-  // `segments_` are its own.
+  // the segments are its own.
   struct Waiting {
     uint16_t head;
     uint16_t segments;
@@ -94,6 +94,7 @@ class Net : public Device {
   bool gather_room(Queue& queue) noexcept;
   bool take_buffer(Queue& queue) noexcept;
   void deliver(Queue& queue, size_t length) noexcept;
+  std::span<iovec> segments() noexcept { return std::span(segments_).first(segment_count_); }
   void release(size_t buffers, size_t segments) noexcept;
 
   FramePort& port_;
@@ -110,7 +111,8 @@ class Net : public Device {
   std::array<std::byte, kGateBytes> start_;
 
   std::vector<Waiting> waiting_;
-  std::vector<iovec> segments_;
+  std::vector<iovec> segments_;  // as many as fit; the first segment_count_ are the buffers'
+  size_t segment_count_ = 0;
   uint64_t room_ = 0;  // bytes of all waiting buffers
   std::array<uint64_t, kFrameFaults> refused_{};
 };

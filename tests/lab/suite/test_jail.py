@@ -60,6 +60,18 @@ def test_the_monitor_is_a_program_of_its_own():
     equal(os.readlink(f"/proc/{pids()['monitor']}/exe"), "/memfd:mvm-monitor (deleted)", "what the monitor runs")
 
 
+def test_threads_that_serve_rings_wait_for_their_turn():
+    """Woken, they do not push the guest aside that fills the ring. Field 41 of stat(5)."""
+    policies = {}
+    for role, task, status in threads():
+        if role == "monitor":
+            fields = (task / "stat").read_text().rpartition(")")[2].split()
+            policies.setdefault(status["Name"], set()).add(int(fields[38]))
+    equal({name: policies[name] for name in ("mvm-net", "mvm-disk", "mvm-vcpu", "mvm-monitor")},
+          {"mvm-net": {os.SCHED_BATCH}, "mvm-disk": {os.SCHED_BATCH}, "mvm-vcpu": {os.SCHED_OTHER}, "mvm-monitor": {os.SCHED_OTHER}},
+          "scheduling of the monitor's threads")
+
+
 def test_the_monitor_has_no_network_but_the_guests_link():
     lines = pathlib.Path(f"/proc/{pids()['monitor']}/net/dev").read_text().splitlines()[2:]
     equal([line.split(":")[0].strip() for line in lines], ["lo"], "its devices")

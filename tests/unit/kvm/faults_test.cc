@@ -69,7 +69,6 @@ void make_machine() {
   Vm vm = kvm.create_vm();
   vm.create_irqchip();
   vm.set_memory(memory);
-  vm.add_irqfd(0, 5);
   vm.add_ioeventfd(0, memory::GuestAddress{0x1000}, 0);
   Vcpu vcpu = vm.create_vcpu(0, kvm);
   vcpu.set_cpuid(kvm.supported_cpuid());

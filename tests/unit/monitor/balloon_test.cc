@@ -49,7 +49,7 @@ TEST(MemoryBalloon, WithoutADriverTheAnswerHasNoFiguresOfTheGuests) {
   const auto memory = GuestMemory::create(4 * kMiB);
   std::vector<proto::MemoryUse> answers;
   MemoryBalloon balloon(loop, memory, [&](const proto::MemoryUse& use) { answers.push_back(use); });
-  DeviceSlot slot(memory, balloon.device(), GuestAddress{0xd000'0000}, 5);
+  DeviceSlot slot(memory, balloon.device(), GuestAddress{0xd000'0000}, 5, [](uint32_t) {});
   balloon.attach(slot);
   balloon.set_target(3 * kMiB + 5);
   balloon.ask();

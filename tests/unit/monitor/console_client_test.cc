@@ -61,7 +61,7 @@ class ConsoleClients : public testing::Test {
   Nowhere nowhere_;
   GuestMemory memory_ = GuestMemory::create(1 << 20);
   virtio::Console console_{nowhere_};
-  DeviceSlot slot_{memory_, console_, GuestAddress{0xd000'0000}, 5};
+  DeviceSlot slot_{memory_, console_, GuestAddress{0xd000'0000}, 5, [](uint32_t) {}};
   ConsoleClient client_{loop_, console_};
 };
 

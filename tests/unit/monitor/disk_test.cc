@@ -15,6 +15,7 @@
 #include "mvm/sys/file.h"
 #include "mvm/sys/io.h"
 
+#include "interrupt_line.h"
 #include "support/driver_queue.h"
 
 namespace mvm::monitor {
@@ -40,7 +41,7 @@ class DiskTest : public testing::Test {
   void make(virtio::BlockLimits limits) {
     disk.emplace(sys::open_file(dir.path() + "/disk", O_RDWR),
                  virtio::BlockSettings{.access = virtio::Access::ReadWrite, .limits = limits});
-    slot.emplace(memory, disk->device(), memory::GuestAddress{0}, 5);
+    slot.emplace(memory, disk->device(), memory::GuestAddress{0}, 5, interrupt.raise());
     disk->attach(*slot);
     const ThreadStart start{[] {}, [](const std::string& why) { FAIL() << why; }};
     disk->start(start, start);
@@ -104,9 +105,9 @@ class DiskTest : public testing::Test {
       driver->set_used_event(seen);
       test::full_fence();
       if (take()) return;
-      pollfd entry{slot->irq_fd(), POLLIN, 0};
+      pollfd entry{interrupt.fd(), POLLIN, 0};
       ASSERT_EQ(::poll(&entry, 1, 20'000), 1) << "no interrupt";
-      sys::drain_event(slot->irq_fd());
+      sys::drain_event(interrupt.fd());
     }
   }
   uint8_t status(uint32_t number) { return driver->get<uint8_t>(kRequests + 32 * number + 16); }
@@ -118,6 +119,7 @@ class DiskTest : public testing::Test {
   const sys::TempDir dir;
   memory::GuestMemory memory = memory::GuestMemory::create(4 << 20);
   std::optional<Disk> disk;
+  test::InterruptLine interrupt;
   std::optional<DeviceSlot> slot;
   std::optional<test::DriverQueue> driver;
   uint16_t seen = 0;  // used elements

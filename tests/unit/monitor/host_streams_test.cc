@@ -117,7 +117,7 @@ class HostStreamsTest : public testing::Test {
   std::vector<HostStreams::Token> asked;
   HostStreams streams{loop, [this](HostStreams::Token token, uint32_t) { asked.push_back(token); }};
   virtio::Vsock device{{.guest_cid = VsockGuest::kCid, .stream_buffer = kBuffer}, streams};
-  DeviceSlot slot{memory, device, {0x1000'0000}, 5};
+  DeviceSlot slot{memory, device, {0x1000'0000}, 5, [](uint32_t) {}};
   VsockGuest guest{memory, device};
   std::vector<Peer> peers;
 };

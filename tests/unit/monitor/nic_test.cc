@@ -18,6 +18,7 @@
 #include "mvm/sys/io.h"
 #include "mvm/sys/socket.h"
 
+#include "interrupt_line.h"
 #include "support/driver_queue.h"
 
 namespace mvm::monitor {
@@ -64,7 +65,7 @@ class NicTest : public testing::Test {
     const net::GuestAddresses addresses;
     nic.emplace(std::move(network.tap),
                 proto::MonitorNic{addresses.guest_mac, addresses.guest4, addresses.guest6, 1500});
-    slot.emplace(memory, nic->device(), memory::GuestAddress{0}, 5);
+    slot.emplace(memory, nic->device(), memory::GuestAddress{0}, 5, interrupt.raise());
     nic->attach(*slot);
     nic->start({[] {}, [](const std::string& why) { FAIL() << why; }});
   }
@@ -178,9 +179,9 @@ class NicTest : public testing::Test {
           return frame;
         continue;
       }
-      pollfd entry{slot->irq_fd(), POLLIN, 0};
+      pollfd entry{interrupt.fd(), POLLIN, 0};
       if (::poll(&entry, 1, kPatience) != 1) return std::nullopt;
-      sys::drain_event(slot->irq_fd());
+      sys::drain_event(interrupt.fd());
     }
   }
 
@@ -188,6 +189,7 @@ class NicTest : public testing::Test {
   net::GuestNetwork network;
   memory::GuestMemory memory = memory::GuestMemory::create(4 << 20);
   std::optional<Nic> nic;
+  test::InterruptLine interrupt;
   std::optional<DeviceSlot> slot;
   std::optional<DriverQueue> rx;
   std::optional<DriverQueue> tx;
@@ -210,9 +212,9 @@ TEST_F(NicTest, KeepsFramesUntilTheGuestHasBuffers) {
   activate({kMergeable});
   for (int i = 0; i < 3; ++i) {
     ping_gateway();
-    pollfd entry{slot->irq_fd(), POLLIN, 0};
+    pollfd entry{interrupt.fd(), POLLIN, 0};
     while (!tx->take_used()) ASSERT_EQ(::poll(&entry, 1, kPatience), 1);
-    sys::drain_event(slot->irq_fd());
+    sys::drain_event(interrupt.fd());
   }
   offer_buffers(8);
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(receive()) << i;
@@ -253,9 +255,9 @@ TEST_F(NicTest, RestsWhileTheGuestHasNoBuffers) {
   activate({kMergeable});
   for (int i = 0; i < 3; ++i) {
     ping_gateway();
-    pollfd entry{slot->irq_fd(), POLLIN, 0};
+    pollfd entry{interrupt.fd(), POLLIN, 0};
     while (!tx->take_used()) ASSERT_EQ(::poll(&entry, 1, kPatience), 1);
-    sys::drain_event(slot->irq_fd());
+    sys::drain_event(interrupt.fd());
   }
   EXPECT_LT(waits_in_20_ms(), 20);
   offer_buffers(8);
@@ -278,7 +280,7 @@ TEST_F(NicTest, DropsFramesOfAnotherCard) {
   ASSERT_TRUE(memory.write_value<uint8_t>({kOutgoing + 12 + 11}, 9));
   tx->add({{kOutgoing, 12 + 14 + 84, false}});
   kick(Net::kTransmitQueue);
-  pollfd entry{slot->irq_fd(), POLLIN, 0};
+  pollfd entry{interrupt.fd(), POLLIN, 0};
   while (!tx->take_used()) ASSERT_EQ(::poll(&entry, 1, kPatience), 1);
   EXPECT_EQ(refused(), 1U);
 }
@@ -293,7 +295,7 @@ TEST(Nic, RestsWithoutALink) {
   std::optional<Nic> nic(
       std::in_place, std::move(link),
       proto::MonitorNic{addresses.guest_mac, addresses.guest4, addresses.guest6, 1500});
-  DeviceSlot slot(memory, nic->device(), memory::GuestAddress{0}, 5);
+  DeviceSlot slot(memory, nic->device(), memory::GuestAddress{0}, 5, [](uint32_t) {});
   nic->attach(slot);
   const int before = waits;
   nic->start({[] {}, [](const std::string& why) { FAIL() << why; }});
