@@ -38,6 +38,7 @@ class Proxy::Engine {
   std::unique_ptr<Interception> interception_;
   std::function<bool()> commit_;
   PipePool pipes_;
+  Partings partings_;
   Meter meter_;
   std::vector<Endpoint> doors_;
   Timeouts timeouts_;

@@ -27,6 +27,7 @@
 #include "interception.h"
 #include "judge.h"
 #include "last_words.h"
+#include "partings.h"
 #include "pin_table.h"
 #include "proxy_door.h"
 #include "questions.h"
@@ -46,6 +47,7 @@ struct FlowParts {
   Reporter& reporter;
   PipePool& pipes;
   Meter& meter;
+  Partings& partings;
   Interception* interception;  // nothing: the policy had no routes when the proxy was made
   const std::vector<std::shared_ptr<FilterSource>>& filters;
   const std::function<bool()>& commit;
@@ -65,9 +67,12 @@ class Flow {
 
   void start();
   // Ends it by a reset on both sides.
-  void reset(policy::Reason reason);
+  void reset(policy::Reason reason, std::string detail = {});
   // Ends it when nothing has been carried for too long.
   void end_if_idle();
+  // The kernel keeps what they have not taken yet.
+  SocketPair sockets() const noexcept;
+  std::array<sys::Fd, 2> take_sockets() noexcept;  // when it has ended
 
  private:
   enum class Stage : uint8_t {
@@ -120,7 +125,6 @@ class Flow {
   void tell_end(policy::Reason reason, std::string detail);
   void end(policy::Reason reason = policy::Reason::Allowed, std::string detail = {});
   void finish();
-
   FlowParts& parts_;
   uint64_t id_;
   sys::Fd guest_;

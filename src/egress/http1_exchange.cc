@@ -364,7 +364,7 @@ void Http1Flow::finish_exchange() {
   filters_.end(request_done_);
   // An answer before the whole request: the rest of that is of no use, and nobody reads it.
   const bool over = close_after_ || !request_done_;
-  if (upstream_->ended || upstream_->last || over) upstream_.reset();
+  if (upstream_->ended || upstream_->last || over) drop_upstream();
   if (over) return close_guest();
   stage_ = Stage::Idle;
 }

@@ -182,9 +182,16 @@ void Http1Flow::refuse(const http::Refusal& refusal) {
 
 void Http1Flow::close_guest() {
   stage_ = Stage::Closing;
-  upstream_.reset();
+  drop_upstream();
   guest_.finish();
   deadline_ = parts_.loop.after(kLastWords, [this] { end(how_.reason, how_.detail); });
+}
+
+void Http1Flow::drop_upstream() {
+  if (!upstream_) return;
+  upstream_->watch.reset();
+  parts_.partings.take(upstream_->channel.take_socket(), parts_.loop.now());
+  upstream_.reset();
 }
 
 void Http1Flow::reset() noexcept {

@@ -240,7 +240,7 @@ void Http2Flow::server_lost(std::string_view why) {
   failure_ = {Reason::UpstreamUnreachable, std::string(why)};
   write_last(*server_);  // a GOAWAY that says why
   static_cast<void>(server_->channel.flush());
-  server_.reset();
+  drop_server();
   by_server_.clear();
   waiting_.clear();
   std::vector<int32_t> open;
@@ -276,9 +276,15 @@ void Http2Flow::close_guest() {
     write_last(*server_);
     server_->channel.finish();
     static_cast<void>(server_->channel.flush());
-    server_.reset();
+    drop_server();
   }
   deadline_ = parts_.loop.after(kLastWords, [this] { end(how_.reason, how_.detail); });
+}
+
+void Http2Flow::drop_server() {
+  server_->watch.reset();
+  parts_.partings.take(server_->channel.take_socket(), parts_.loop.now());
+  server_.reset();
 }
 
 void Http2Flow::reset() noexcept {
