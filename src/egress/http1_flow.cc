@@ -173,6 +173,22 @@ void Http1Flow::refuse_malformed(const http::Refusal& refusal) {
   refuse(refusal);
 }
 
+// A client that begins with HTTP/2 without having asked whether it is spoken (RFC 9113 §3.3) reads
+// nothing else: an empty SETTINGS, and a GOAWAY that says why.
+static constexpr std::string_view kNoHttp2(
+    "\0\0\0\4\0\0\0\0\0"
+    "\0\0\x30\7\0\0\0\0\0"
+    "\0\0\0\0\0\0\0\xd"
+    "mvm carries HTTP/2 over TLS, not without",
+    9 + 9 + 48);
+
+void Http1Flow::refuse_http2() {
+  judged_ = malformed_request(origin_, id_, "HTTP/2 without TLS");
+  parts_.reporter.refuse(judged_);
+  guest_.send(kNoHttp2);
+  close_guest();
+}
+
 void Http1Flow::refuse(const http::Refusal& refusal) {
   deadline_.reset();
   filters_.end(false);

@@ -111,6 +111,7 @@ class Http1Flow final : public HttpFlow {
   void connected(ServerOpening::Result result);
   void upstream_lost(Channel::State state);
   void refuse_malformed(const http::Refusal& refusal);
+  void refuse_http2();
   void refuse(const http::Refusal& refusal);
   void refuse(FilterRefusal refusal);
   void close_guest();

@@ -45,7 +45,7 @@ void Http1Flow::upstream_lost(Channel::State state) {
   Upstream& up = *upstream_;
   crypto::TlsEngine* engine = up.channel.engine();
   const bool tls_failed = engine != nullptr && engine->phase() == TlsPhase::Failed;
-  std::string why = tls_failed ? engine->failure().text : "it closed the connection";
+  auto [reason, why] = up.channel.how_lost();
   if (guest_ended_) why += ", as the client had";
   if (stage_ == Stage::Upgraded) {
     if (state == Channel::State::Failed) return end(Reason::Allowed, "connection reset");
@@ -61,7 +61,7 @@ void Http1Flow::upstream_lost(Channel::State state) {
     if (take_response_body({}, true)) finish_exchange();
     return;
   }
-  fail(Reason::UpstreamUnreachable, why);
+  fail(reason, why);
 }
 
 }

@@ -122,7 +122,7 @@ class Http2Flow final : public HttpFlow {
   bool stop_requests();
   void count_time();
 
-  void server_lost(std::string_view why);
+  void server_lost(Channel::Lost how);
   void leave();  // no new streams
   void close_guest();
   void drop_server();

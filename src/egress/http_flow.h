@@ -24,7 +24,8 @@
 
 namespace mvm::egress {
 
-inline constexpr std::string_view kHttp1 = "http/1.1";  // in ALPN
+inline constexpr std::string_view kHttp1 = "http/1.1";   // in ALPN
+inline constexpr std::string_view kHttp10 = "http/1.0";  // what only old clients say
 inline constexpr std::string_view kHttp2 = "h2";
 
 struct HttpParts {
