@@ -110,7 +110,7 @@ void Flow::look(uint32_t events) {
     case FirstBytes::Other:
       return take_other();
     case FirstBytes::Connect:
-      return take_connect(peeked.to);
+      return take_connect(peeked);
     case FirstBytes::Failed:
       return end();
     case FirstBytes::Broken:
@@ -276,6 +276,7 @@ void Flow::proceed() {
 }
 
 void Flow::relay() {
+  if (connect_ > 0) return send_connect();
   stage_ = Stage::Relaying;
   watch_.reset();
   server_watch_.reset();

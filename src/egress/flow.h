@@ -83,6 +83,7 @@ class Flow {
     Asking,  // a person
     Dialing,
     WaitForEither,
+    OtherProxy,  // has been asked for a tunnel
     Relaying,
     Http,
     LastWords,
@@ -105,7 +106,9 @@ class Flow {
   void wait_for_first_bytes();
   void look(uint32_t events);
   void take_hello(const ClientHello& hello);
-  void take_connect(const std::optional<http::Authority>& to);
+  void take_connect(const Peeked& peeked);
+  void send_connect();
+  void take_proxys_answer();
   void take_other();
   void admit(EventKind kind, const policy::Request& request, const Verdict& verdict);
   void refuse(EventKind kind, const policy::Request& request, const Verdict& verdict,
@@ -138,9 +141,11 @@ class Flow {
   bool allowed_ = false;                   // by a person,
   std::optional<dns::Name> allowed_host_;  // for this name
   bool speaks_first_ = false;              // the client does
-  bool judged_ = false;      // by its first bytes, or what the server said made them moot
-  bool told_ = false;        // that it was admitted: so its end is told too
-  bool unanswered_ = false;  // a CONNECT is
+  bool judged_ = false;        // by its first bytes, or what the server said made them moot
+  bool told_ = false;          // that it was admitted: so its end is told too
+  bool unanswered_ = false;    // a CONNECT is
+  size_t connect_ = 0;         // length of one's head that is for another proxy,
+  size_t seen_of_answer_ = 0;  // and of what has come of that proxy's answer
   loop::Watch watch_;
   loop::Watch server_watch_;
   loop::Watch deadline_;

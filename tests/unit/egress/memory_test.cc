@@ -76,7 +76,7 @@ class Parting : public Memory {
         "while True:\n"
         "  c = l.accept()[0]\n"
         "  try:\n"
-        "    c.sendall(bytes(60000)); c.shutdown(1)\n"
+        "    c.sendall(bytes(24000)); c.shutdown(1)\n"
         "    while c.recv(100): pass\n"
         "  except OSError: pass\n"
         "  c.close()",
@@ -102,10 +102,10 @@ class Parting : public Memory {
 
 TEST_F(Parting, CountsUntilWhatWasSentIsTaken) {
   const auto client = leave("sys.stdin.read()");
-  ASSERT_TRUE(eventually([&] { return proxy_->counters().socket_memory > 30'000; }));
+  ASSERT_TRUE(eventually([&] { return proxy_->counters().socket_memory > 10'000; }));
   client->end_input();
   ASSERT_TRUE(eventually([&] { return client->ended(); }));
-  EXPECT_EQ(client->exit().out, "60000\n");
+  EXPECT_EQ(client->exit().out, "24000\n");
   EXPECT_TRUE(eventually([&] { return proxy_->counters().socket_memory == 0; }));
   EXPECT_EQ(events_of(EventKind::End).size(), 1U);
   EXPECT_EQ(events_of(EventKind::End).front().reason, Reason::Allowed);
