@@ -120,9 +120,10 @@ void FlowTable::weigh() {
   std::ranges::sort(held, std::greater());
   for (const auto& [bytes, id] : held) {
     if (total <= memory_limit_) break;
-    flows_.at(id)->reset(Reason::ResourceExhausted,
-                         "the sandbox's connections hold too much of the host's memory");
     total -= bytes;
+    if (const auto flow = flows_.find(id); flow != flows_.end())
+      flow->second->reset(Reason::ResourceExhausted,
+                          "the sandbox's connections hold too much of the host's memory");
   }
   parts_.counters.socket_memory = total;
 }

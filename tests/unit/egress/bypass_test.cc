@@ -277,6 +277,23 @@ http.server.ThreadingHTTPServer(('93.184.216.34', 80), H).serve_forever()
   EXPECT_EQ(guest({"curl", "-s", "http://proxy.example/"}).out, "hello");
 }
 
+// Looking into everything is no rule: what is looked into has to be admitted by another.
+TEST_F(Bypass, LookingIntoEverythingAdmitsNothing) {
+  serve_hello();
+  settings_.policy.inspect.push_back({{}, {}, true});
+  settings_.certify_any_name = true;
+  settings_.http_proxy = {{ip("100.127.255.1"), 3128}};
+  start_proxy();
+  EXPECT_THAT(guest({"curl", "-sS", "http://example.com/"}).err, HasSubstr("Could not resolve"));
+  EXPECT_THAT(guest({"curl", "-sS", "http://93.184.216.34/"}).err, HasSubstr("Couldn't connect"));
+  EXPECT_THAT(guest({"curl", "-sS", "-x", "http://100.127.255.1:3128", "http://example.com/"}).out,
+              HasSubstr("policy_denied"));
+  policy::Policy policy = settings_.policy;
+  policy.hosts.push_back(policy::parse_host_rule("example.com").value());
+  proxy_->set_policy(policy, Mode::Enforce);
+  EXPECT_EQ(guest({"curl", "-sS", "http://example.com/"}).out, "hello");
+}
+
 TEST_F(Bypass, EncryptedDnsIsNoService) {
   start_proxy();
   const auto exit = guest({"python3", "-c", R"(
