@@ -65,6 +65,7 @@ class Channel {
   Bytes held_;     // ciphertext that the engine did not take yet
   Bytes waiting_;  // plaintext that the engine, or the socket, did not take yet
   size_t waiting_at_ = 0;
+  bool heard_ = false;  // plaintext, from the peer
   bool finishing_ = false;
   bool finished_ = false;
   uint64_t taken_ = 0;

@@ -58,6 +58,7 @@ Counters Proxy::Engine::counters() const {
 
 void Proxy::Engine::reset() {
   flows_.reset_all();
+  static_cast<void>(partings_.drop());
   pins_.clear();
   resolver_.forget();
 }
