@@ -41,6 +41,12 @@ static int session_callback(SSL* ssl, SSL_SESSION* session) {
   return 1;  // it is ours now
 }
 
+// Of a server that wants to know its client: we have nothing to show.
+static int client_certificate_callback(SSL* ssl, X509** /*certificate*/, EVP_PKEY** /*key*/) {
+  engine_of(ssl)->asked_for_certificate = true;
+  return 0;
+}
+
 // ---- verification ---------------------------------------------------------------------------
 
 static int verify_callback(int good, X509_STORE_CTX* context) {
@@ -91,6 +97,7 @@ TlsClientContext::TlsClientContext(std::shared_ptr<const TrustStore> trust)
   SSL_CTX_set1_cert_store(context, impl_->trust->impl().store.get());
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
   SSL_CTX_sess_set_new_cb(context, session_callback);
+  SSL_CTX_set_client_cert_cb(context, client_certificate_callback);
 }
 TlsClientContext::~TlsClientContext() = default;
 

@@ -238,6 +238,8 @@ void TlsEngine::refuse(TlsAlert alert) {
   impl_->handshake();
 }
 
+bool TlsEngine::asked_for_certificate() const noexcept { return impl_->asked_for_certificate; }
+
 std::string_view TlsEngine::protocol() const noexcept {
   const unsigned char* name = nullptr;
   unsigned length = 0;

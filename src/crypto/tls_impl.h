@@ -74,6 +74,7 @@ struct TlsEngine::Impl {
   TlsPhase phase = TlsPhase::Handshake;
   TlsFailure failure;
   std::optional<TlsFailure> cause;  // found by a callback; OpenSSL will only know that it failed
+  bool asked_for_certificate = false;
   bool close_sent = false;
   bool peer_closed = false;
 

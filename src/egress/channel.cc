@@ -47,6 +47,7 @@ Channel::State Channel::decrypt(ByteView input, Bytes& into) {
     const size_t before = input.size();
     const size_t got = engine_->read(input, plain);
     into.insert(into.end(), plain.begin(), plain.begin() + static_cast<ptrdiff_t>(got));
+    heard_ = heard_ || got > 0;
     if (engine_->phase() == TlsPhase::Failed) return State::Failed;
     if (engine_->peer_closed()) return State::Ended;
     if (got == 0 && input.size() == before) break;
@@ -115,5 +116,23 @@ size_t Channel::unsent() const noexcept {
 }
 
 void Channel::finish() { finishing_ = true; }
+
+// TLS 1.3 has a server judge its client's certificate when the handshake is over for us, and its
+// alert may be lost with the connection. One that has said anything has gone on without.
+Channel::Lost Channel::how_lost() const {
+  using policy::Reason;
+  Lost lost{Reason::UpstreamUnreachable, "it closed the connection"};
+  if (!engine_) return lost;
+  const bool failed = engine_->phase() == TlsPhase::Failed;
+  if (failed) lost.why = engine_->failure().text;
+  if (failed && engine_->failure().fault == crypto::TlsFault::Alert)
+    lost.reason = Reason::UpstreamTls;
+  if (!engine_->asked_for_certificate() || heard_) return lost;
+  lost.reason = Reason::UpstreamTls;
+  lost.why +=
+      "; it had asked for a client's certificate, which a connection that is looked into cannot "
+      "show: one that is relayed (allow_hosts) can";
+  return lost;
+}
 
 }

@@ -7,6 +7,7 @@
 
 #include "mvm/crypto/tls.h"
 #include "mvm/loop/loop.h"
+#include "mvm/policy/reason.h"
 
 namespace mvm::egress {
 
@@ -36,6 +37,12 @@ class Channel {
   size_t unsent() const noexcept;  // bytes that wait
   // After all that was sent: nothing more comes.
   void finish();
+  // Of a server that says nothing more: why, and which reason that is where it had been admitted.
+  struct Lost {
+    policy::Reason reason;
+    std::string why;
+  };
+  Lost how_lost() const;
   // The engine may have made output by itself (handshake).
   bool wants_write() const noexcept { return unsent() > 0 || (finishing_ && !finished_); }
   // Plaintext or ciphertext is here already; the socket will not tell.
@@ -58,6 +65,7 @@ class Channel {
   Bytes held_;     // ciphertext that the engine did not take yet
   Bytes waiting_;  // plaintext that the engine, or the socket, did not take yet
   size_t waiting_at_ = 0;
+  bool heard_ = false;  // plaintext, from the peer
   bool finishing_ = false;
   bool finished_ = false;
   uint64_t taken_ = 0;

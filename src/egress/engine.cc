@@ -36,7 +36,7 @@ Proxy::Engine::Engine(loop::Loop& loop, net::GuestNetwork network, Settings sett
            std::move(network.dns_udp), std::move(network.dns_tcp)),
       refused_({loop, judge_, pins_, reporter_, counters_}, std::move(network.refused)),
       flows_({loop, judge_, questions_, pins_, resolver_, names_, reporter_, pipes_, meter_,
-              interception_.get(), filters_, commit_, doors_, timeouts_, counters_},
+              partings_, interception_.get(), filters_, commit_, doors_, timeouts_, counters_},
              std::move(network.tcp), settings.limits) {
   pins_.open(judge_.open_ranges());
   pins_.open(doors_);
@@ -58,6 +58,7 @@ Counters Proxy::Engine::counters() const {
 
 void Proxy::Engine::reset() {
   flows_.reset_all();
+  static_cast<void>(partings_.drop());
   pins_.clear();
   resolver_.forget();
 }

@@ -39,6 +39,7 @@ class Proxy::Engine {
   std::unique_ptr<Interception> interception_;
   Commit commit_;
   PipePool pipes_;
+  Partings partings_;
   Meter meter_;
   std::vector<Endpoint> doors_;
   Timeouts timeouts_;

@@ -110,7 +110,7 @@ void Flow::look(uint32_t events) {
     case FirstBytes::Other:
       return take_other();
     case FirstBytes::Connect:
-      return take_connect(peeked.to);
+      return take_connect(peeked);
     case FirstBytes::Failed:
       return end();
     case FirstBytes::Broken:
@@ -276,6 +276,7 @@ void Flow::proceed() {
 }
 
 void Flow::relay() {
+  if (connect_ > 0) return send_connect();
   stage_ = Stage::Relaying;
   watch_.reset();
   server_watch_.reset();
@@ -315,7 +316,7 @@ void Flow::carry_http(const HttpOrigin& origin) {
   http_ = std::make_unique<HttpConnection>(
       HttpParts{parts_.loop, parts_.judge, parts_.resolver, parts_.reporter, parts_.meter,
                 parts_.interception, parts_.filters, parts_.commit, parts_.questions, parts_.pins,
-                parts_.names, parts_.timeouts},
+                parts_.names, parts_.partings, parts_.timeouts},
       id_, std::move(guest_), origin, [this](const HttpEnd& how) { inspected(how); });
   http_->start();
 }
@@ -327,74 +328,6 @@ void Flow::inspected(const HttpEnd& how) {
   if (how.tunnel) return leave_http(std::move(*how.tunnel));
   if (!told_) return finish();
   end(how.reason, how.detail);
-}
-
-void Flow::reset(Reason reason) {
-  if (stage_ == Stage::Ended) return;
-  if (relay_) relay_->reset();
-  if (http_) http_->reset();
-  if (http_) told_ = true;
-  end(reason);
-}
-
-void Flow::end_if_idle() {
-  const Timeouts& limits = parts_.timeouts;
-  if (stage_ == Stage::Http && parts_.loop.now() - http_->last_use() > limits.http_idle)
-    return reset(Reason::TimedOut);
-  if (stage_ != Stage::Relaying) return;
-  const auto limit = relay_->half_closed() ? limits.half_closed : limits.idle;
-  if (parts_.loop.now() - relay_->last_use() > limit) reset(Reason::TimedOut);
-}
-
-void Flow::end(Reason reason, std::string detail) {
-  if (stage_ == Stage::Ended) return;
-  question_.reset();
-  destination_.reset();
-  if (door_) guest_ = door_->take_socket();
-  const bool judged = stage_ != Stage::LastWords && stage_ != Stage::Asking &&
-                      stage_ != Stage::Door && stage_ != Stage::Finding;
-  if (!told_ && judged) tell_opened();
-  if (told_) tell_end(reason, std::move(detail));
-  if (guest_) reset_connection(std::move(guest_));
-  if (upstream_) reset_connection(std::move(upstream_));
-  finish();
-}
-
-// It was admitted as far as it came.
-void Flow::tell_opened() {
-  const Verdict verdict = parts_.judge.ask(request());
-  Event opened = Judge::describe(EventKind::Connect, request(), verdict);
-  opened.flow = id_;
-  ++parts_.counters.flows;
-  static_cast<void>(parts_.reporter.tell(opened));  // it is over
-  told_ = true;
-}
-
-void Flow::tell_end(Reason reason, std::string detail) {
-  Event event;
-  event.time = std::chrono::system_clock::now();
-  event.kind = EventKind::End;
-  event.flow = id_;
-  if (host_) event.host = host_->text();
-  event.address = to_.address;
-  event.port = to_.port;
-  event.outcome = Outcome::Allow;
-  event.reason = reason;
-  event.detail = std::move(detail);
-  if (relay_) event.sent = relay_->sent();
-  if (relay_) event.received = relay_->received();
-  if (http_) event.sent = http_->sent();
-  if (http_) event.received = http_->received();
-  static_cast<void>(parts_.reporter.tell(event));
-}
-
-void Flow::finish() {
-  stage_ = Stage::Ended;
-  watch_.reset();
-  server_watch_.reset();
-  deadline_.reset();
-  const auto ended = std::move(ended_);
-  ended();
 }
 
 }

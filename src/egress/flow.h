@@ -28,6 +28,7 @@
 #include "interception.h"
 #include "judge.h"
 #include "last_words.h"
+#include "partings.h"
 #include "pin_table.h"
 #include "proxy_door.h"
 #include "questions.h"
@@ -47,6 +48,7 @@ struct FlowParts {
   Reporter& reporter;
   PipePool& pipes;
   Meter& meter;
+  Partings& partings;
   Interception* interception;  // nothing: the policy had no routes when the proxy was made
   const std::vector<std::shared_ptr<FilterSource>>& filters;
   Commit& commit;
@@ -66,9 +68,12 @@ class Flow {
 
   void start();
   // Ends it by a reset on both sides.
-  void reset(policy::Reason reason);
+  void reset(policy::Reason reason, std::string detail = {});
   // Ends it when nothing has been carried for too long.
   void end_if_idle();
+  // The kernel keeps what they have not taken yet.
+  SocketPair sockets() const noexcept;
+  std::array<sys::Fd, 2> take_sockets() noexcept;  // when it has ended
 
  private:
   enum class Stage : uint8_t {
@@ -79,6 +84,7 @@ class Flow {
     Asking,  // a person
     Dialing,
     WaitForEither,
+    OtherProxy,  // has been asked for a tunnel
     Relaying,
     Http,
     LastWords,
@@ -101,7 +107,9 @@ class Flow {
   void wait_for_first_bytes();
   void look(uint32_t events);
   void take_hello(const ClientHello& hello);
-  void take_connect(const std::optional<http::Authority>& to);
+  void take_connect(const Peeked& peeked);
+  void send_connect();
+  void take_proxys_answer();
   void take_other();
   void admit(EventKind kind, const policy::Request& request, const Verdict& verdict);
   void refuse(EventKind kind, const policy::Request& request, const Verdict& verdict,
@@ -121,7 +129,6 @@ class Flow {
   void tell_end(policy::Reason reason, std::string detail);
   void end(policy::Reason reason = policy::Reason::Allowed, std::string detail = {});
   void finish();
-
   FlowParts& parts_;
   uint64_t id_;
   sys::Fd guest_;
@@ -135,9 +142,11 @@ class Flow {
   bool allowed_ = false;                   // by a person,
   std::optional<dns::Name> allowed_host_;  // for this name
   bool speaks_first_ = false;              // the client does
-  bool judged_ = false;      // by its first bytes, or what the server said made them moot
-  bool told_ = false;        // that it was admitted: so its end is told too
-  bool unanswered_ = false;  // a CONNECT is
+  bool judged_ = false;        // by its first bytes, or what the server said made them moot
+  bool told_ = false;          // that it was admitted: so its end is told too
+  bool unanswered_ = false;    // a CONNECT is
+  size_t connect_ = 0;         // length of one's head that is for another proxy,
+  size_t seen_of_answer_ = 0;  // and of what has come of that proxy's answer
   loop::Watch watch_;
   loop::Watch server_watch_;
   loop::Watch deadline_;

@@ -2,13 +2,18 @@
 // server that it names, at an address that is judged and pinned as DNS would have pinned it; what
 // comes through the tunnel is looked at as in any flow. Until it is answered, a refusal is a 403
 // that says why. Other requests are HTTP from their first byte.
+#include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include <sys/socket.h>
 
+#include "mvm/http/forward.h"
+#include "mvm/http/parser.h"
 #include "mvm/sys/error.h"
 
 #include "flow.h"
+#include "scratch.h"
 #include "sockets.h"
 
 namespace mvm::egress {
@@ -52,8 +57,10 @@ void Flow::enter(ProxyDoor::Result result) {
 
 // A tunnel through somebody else's proxy, which a rule names. What goes through it would be
 // relayed unread, whatever the rules say of where it leads: so that is judged, as if our proxy had
-// been asked, and what they want looked into is refused. Only the first of a connection is seen.
-void Flow::take_connect(const std::optional<http::Authority>& to) {
+// been asked, and what they want looked into is refused. What follows is passed on when the other
+// proxy has agreed; its no ends the connection, for it might be asked again on it, for anything.
+void Flow::take_connect(const Peeked& peeked) {
+  const std::optional<http::Authority>& to = peeked.to;
   const Verdict through = parts_.judge.ask(request());
   if (is_plain_http() || through.decision.inspect || through.watched) return take_other();
   policy::Request asked;
@@ -66,9 +73,69 @@ void Flow::take_connect(const std::optional<http::Authority>& to) {
   const bool read = verdict.decision.inspect || verdict.watched || verdict.asks();
   if (read || (!asked.address && !asked.host))
     verdict = {{Outcome::Deny, Reason::ProtocolUnsupported, verdict.decision.rule, false}};
-  if (verdict.admitted) return take_other();
+  if (verdict.admitted) {
+    connect_ = peeked.length;
+    return take_other();
+  }
   refuse(EventKind::Connect, asked, verdict,
          http::encode_refusal(refusal_of({asked, verdict, {}}), "CONNECT"));
+}
+
+// The head, and nothing behind it.
+void Flow::send_connect() {
+  MVM_UNCLEARED std::array<std::byte, kMaxPeeked> head;
+  const ssize_t got = ::recv(guest_.get(), head.data(), std::min(connect_, head.size()), 0);
+  connect_ = 0;
+  // Into a buffer that is empty.
+  if (got <= 0 ||
+      ::send(upstream_.get(), head.data(), static_cast<size_t>(got), MSG_NOSIGNAL) != got)
+    return end(Reason::UpstreamUnreachable, "it did not take the request for a tunnel");
+  stage_ = Stage::OtherProxy;
+  watch_.reset();
+  watch_ = parts_.loop.watch(guest_.get(), 0, [this](uint32_t) { end(); });
+  server_watch_.reset();
+  server_watch_ = parts_.loop.watch(upstream_.get(), EPOLLIN | EPOLLRDHUP,
+                                    [this](uint32_t) { take_proxys_answer(); });
+  deadline_ = parts_.loop.after(parts_.timeouts.handshake, [this] {
+    end(Reason::TimedOut, "it does not answer the request for a tunnel");
+  });
+}
+
+void Flow::take_proxys_answer() {
+  MVM_UNCLEARED std::array<std::byte, kMaxPeeked> buffer;
+  const ssize_t got = ::recv(upstream_.get(), buffer.data(), buffer.size(), MSG_PEEK);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  const ByteView data = ByteView(buffer).first(got > 0 ? static_cast<size_t>(got) : 0);
+  http::ResponseParser parser;
+  parser.expect("CONNECT");
+  ByteView rest = data;
+  auto event = parser.next(rest);
+  while (event.kind == http::EventKind::Interim) event = parser.next(rest);
+  // The end of what has come is seen when it does not grow any more.
+  if (event.kind == http::EventKind::More && data.size() >= seen_of_answer_ + 1 &&
+      data.size() < buffer.size()) {
+    seen_of_answer_ = data.size();
+    return wake_at(upstream_.get(), data.size() + 1);
+  }
+  wake_at_once(upstream_.get());
+  deadline_.reset();
+  if (event.kind != http::EventKind::Head)
+    return end(Reason::UpstreamUnreachable, "its answer to the request for a tunnel is no HTTP");
+  http::ResponseHead answer = parser.head();
+  if (answer.status / 100 == 2) return relay();
+  tell_end(Reason::Allowed, "the other proxy answered " + std::to_string(answer.status));
+  told_ = false;
+  // As it came but for its body, and with what it wants of the client: that is said to the client.
+  std::erase_if(answer.headers, [](const http::Header& field) {
+    constexpr std::string_view kOfConnection[] = {"connection", "proxy-connection", "keep-alive"};
+    return std::ranges::any_of(kOfConnection,
+                               [&](auto name) { return http::same_name(field.name, name); });
+  });
+  answer.headers.push_back({"Connection", "close"});
+  answer.framing = {http::BodyKind::Length, 0};
+  std::string text;
+  http::append_forwarded(text, answer, "CONNECT");
+  say_last(std::move(text));
 }
 
 // The requests before it have come to their end; the tunnel is told of by itself.

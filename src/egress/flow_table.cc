@@ -12,6 +12,8 @@ using policy::Reason;
 
 constexpr std::chrono::milliseconds kLookAfter{10'000};
 
+constexpr std::chrono::milliseconds kWeighEvery{500};
+
 // Flows are ended for idleness a little late, by less than as long again.
 std::chrono::milliseconds pace_of(const Timeouts& timeouts) {
   return std::min({kLookAfter, timeouts.idle, timeouts.http_idle, timeouts.half_closed});
@@ -22,6 +24,7 @@ std::chrono::milliseconds pace_of(const Timeouts& timeouts) {
 FlowTable::FlowTable(FlowParts parts, sys::Fd listener, const Limits& limits)
     : parts_(parts),
       limit_(limits.flows),
+      memory_limit_(limits.socket_memory),
       rate_(limits.flows_per_second),
       acceptor_(
           parts.loop, std::move(listener), [this](sys::Fd socket) { accept(std::move(socket)); },
@@ -45,6 +48,7 @@ void FlowTable::accept(sys::Fd socket) {
   Flow& started = *flow;
   flows_.emplace(id, std::move(flow));
   parts_.counters.flows_now = flows_.size();
+  if (!scales_) weigh_soon();
   started.start();
 }
 
@@ -66,6 +70,8 @@ void FlowTable::retire(uint64_t id) {
   auto flow = flows_.extract(id);
   parts_.counters.flows_now = flows_.size();
   if (flow.empty()) return;
+  for (sys::Fd& socket : flow.mapped()->take_sockets())
+    parts_.partings.take(std::move(socket), parts_.loop.now());
   ended_.push_back(std::move(flow.mapped()));
   bury_ = parts_.loop.after(std::chrono::milliseconds(0), [this] { ended_.clear(); });
 }
@@ -87,6 +93,39 @@ void FlowTable::look_after() {
     parts_.pins.expire(parts_.loop.now());
     look_after();
   });
+}
+
+void FlowTable::weigh_soon() {
+  scales_ = parts_.loop.after(kWeighEvery, [this] {
+    weigh();
+    scales_.reset();
+    if (!flows_.empty() || parts_.partings.size() > 0) weigh_soon();
+  });
+}
+
+// What nobody takes is in the kernel's memory: a guest that reads nothing would have it keep
+// megabytes for each of its flows, which on many hosts no cgroup's limit holds for. Where it is too
+// much, those go that hold the most of it.
+void FlowTable::weigh() {
+  uint64_t total = parts_.partings.settle(parts_.loop.now());
+  std::vector<std::pair<size_t, uint64_t>> held;  // bytes, and whose
+  for (const auto& [id, flow] : flows_) {
+    const size_t bytes = memory_of(flow->sockets());
+    total += bytes;
+    held.emplace_back(bytes, id);
+  }
+  parts_.counters.socket_memory = total;
+  if (memory_limit_ == 0 || total <= memory_limit_) return;
+  total -= parts_.partings.drop();
+  std::ranges::sort(held, std::greater());
+  for (const auto& [bytes, id] : held) {
+    if (total <= memory_limit_) break;
+    total -= bytes;
+    if (const auto flow = flows_.find(id); flow != flows_.end())
+      flow->second->reset(Reason::ResourceExhausted,
+                          "the sandbox's connections hold too much of the host's memory");
+  }
+  parts_.counters.socket_memory = total;
 }
 
 }

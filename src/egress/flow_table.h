@@ -26,9 +26,12 @@ class FlowTable {
   void turn_away(sys::Fd socket, policy::Reason reason);
   void retire(uint64_t id);
   void look_after();
+  void weigh();
+  void weigh_soon();
 
   FlowParts parts_;
   uint32_t limit_;
+  uint64_t memory_limit_;
   TokenBucket rate_;
   std::map<uint64_t, std::unique_ptr<Flow>> flows_;
   uint64_t next_ = 1;
@@ -36,6 +39,7 @@ class FlowTable {
   std::vector<std::unique_ptr<Flow>> ended_;
   loop::Watch bury_;
   loop::Watch clock_;
+  loop::Watch scales_;  // while there are any
   Acceptor acceptor_;
 };
 

@@ -54,9 +54,9 @@ std::optional<Peeked> read_connect(ByteView data) {
     case http::EventKind::More:
       return Peeked{};
     case http::EventKind::Head:
-      return Peeked{FirstBytes::Connect, {}, parser.target().authority};
+      return Peeked{FirstBytes::Connect, {}, parser.target().authority, data.size() - rest.size()};
     default:
-      return Peeked{FirstBytes::Connect, {}, {}};
+      return Peeked{FirstBytes::Connect, {}, {}, 0};
   }
 }
 
@@ -73,8 +73,8 @@ Peeked peek_first_bytes(int socket) {
   MVM_UNCLEARED std::array<std::byte, kMaxPeeked> buffer;
   const ssize_t got = ::recv(socket, buffer.data(), buffer.size(), MSG_PEEK);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return {};
-  if (got < 0) return {FirstBytes::Failed, {}, {}};
-  if (got == 0) return {FirstBytes::Closed, {}, {}};
+  if (got < 0) return {FirstBytes::Failed, {}, {}, 0};
+  if (got == 0) return {FirstBytes::Closed, {}, {}, 0};
   const ByteView data = ByteView(buffer).first(static_cast<size_t>(got));
   if (auto connect = read_connect(data)) {
     if (connect->what == FirstBytes::None) {
@@ -85,13 +85,13 @@ Peeked peek_first_bytes(int socket) {
     return std::move(*connect);
   }
   HelloResult result = read_client_hello(data);
-  Peeked peeked{judge(result), std::move(result.hello), {}};
+  Peeked peeked{judge(result), std::move(result.hello), {}, 0};
   if (peeked.what != FirstBytes::None) {
     wake_at_once(socket);
     return peeked;
   }
   const size_t wanted = end_of_record(data);
-  if (wanted > kMaxPeeked) return {FirstBytes::Broken, {}, {}};
+  if (wanted > kMaxPeeked) return {FirstBytes::Broken, {}, {}, 0};
   wake_at(socket, wanted);
   return peeked;
 }

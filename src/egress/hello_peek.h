@@ -26,6 +26,7 @@ struct Peeked {
   FirstBytes what = FirstBytes::None;
   ClientHello hello;                  // of Tls
   std::optional<http::Authority> to;  // of Connect, where it says
+  size_t length = 0;                  // and how much of it there is
 };
 
 Peeked peek_first_bytes(int socket);

@@ -60,7 +60,10 @@ bool Http1Flow::take_requests() {
       refusal.status = http::fault_status(event.fault);
       refusal.reason = "bad_request";
       refusal.message = http::fault_text(event.fault);
-      refuse_malformed(refusal);
+      if (as_text(input_).starts_with("PRI * HTTP/2.0\r\n\r\n"))
+        refuse_http2();
+      else
+        refuse_malformed(refusal);
       break;
     }
     if (idle && event.kind == http::EventKind::End) {  // of the input, between requests
@@ -314,7 +317,11 @@ void Http1Flow::give_head(http::ResponseHead forwarded) {
   if (framing.kind == http::BodyKind::Chunked && request_.minor == 0)
     framing = {http::BodyKind::UntilClose, 0};
   given_framing_ = framing;
-  close_after_ = close_after_ || framing.kind == http::BodyKind::UntilClose;
+  // An answer in place of "100 Continue", or of the rest of a body that the server will not read,
+  // ends the connection: a client that is not told would send its next request into that end.
+  const bool unasked = !body_sent_ && http::find(request_.headers, "expect") != nullptr;
+  const bool early = !request_done_ && (upstream_->last || unasked);
+  close_after_ = close_after_ || early || framing.kind == http::BodyKind::UntilClose;
   response_begun_ = true;
   if (close_after_) forwarded.headers.push_back({"Connection", "close"});
   std::string text;
@@ -364,7 +371,7 @@ void Http1Flow::finish_exchange() {
   filters_.end(request_done_);
   // An answer before the whole request: the rest of that is of no use, and nobody reads it.
   const bool over = close_after_ || !request_done_;
-  if (upstream_->ended || upstream_->last || over) upstream_.reset();
+  if (upstream_->ended || upstream_->last || over) drop_upstream();
   if (over) return close_guest();
   stage_ = Stage::Idle;
 }

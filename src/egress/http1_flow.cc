@@ -174,6 +174,22 @@ void Http1Flow::refuse_malformed(const http::Refusal& refusal) {
   refuse(refusal);
 }
 
+// A client that begins with HTTP/2 without having asked whether it is spoken (RFC 9113 §3.3) reads
+// nothing else: an empty SETTINGS, and a GOAWAY that says why.
+static constexpr std::string_view kNoHttp2(
+    "\0\0\0\4\0\0\0\0\0"
+    "\0\0\x30\7\0\0\0\0\0"
+    "\0\0\0\0\0\0\0\xd"
+    "mvm carries HTTP/2 over TLS, not without",
+    9 + 9 + 48);
+
+void Http1Flow::refuse_http2() {
+  judged_ = malformed_request(origin_, id_, "HTTP/2 without TLS");
+  parts_.reporter.refuse(judged_);
+  guest_.send(kNoHttp2);
+  close_guest();
+}
+
 void Http1Flow::refuse(const http::Refusal& refusal) {
   deadline_.reset();
   filters_.end(false);
@@ -183,9 +199,16 @@ void Http1Flow::refuse(const http::Refusal& refusal) {
 
 void Http1Flow::close_guest() {
   stage_ = Stage::Closing;
-  upstream_.reset();
+  drop_upstream();
   guest_.finish();
   deadline_ = parts_.loop.after(kLastWords, [this] { end(how_.reason, how_.detail); });
+}
+
+void Http1Flow::drop_upstream() {
+  if (!upstream_) return;
+  upstream_->watch.reset();
+  parts_.partings.take(upstream_->channel.take_socket(), parts_.loop.now());
+  upstream_.reset();
 }
 
 void Http1Flow::reset() noexcept {

@@ -43,6 +43,12 @@ class Http1Flow final : public HttpFlow {
   uint64_t sent() const noexcept override { return guest_.taken(); }
   uint64_t received() const noexcept override { return guest_.given(); }
   loop::Clock::time_point last_use() const noexcept override { return last_use_; }
+  SocketPair sockets() const noexcept override {
+    return {guest_.fd(), upstream_ ? upstream_->channel.fd() : -1};
+  }
+  std::array<sys::Fd, 2> take_sockets() noexcept override {
+    return {guest_.take_socket(), upstream_ ? upstream_->channel.take_socket() : sys::Fd()};
+  }
 
  private:
   enum class Stage : uint8_t {
@@ -105,9 +111,11 @@ class Http1Flow final : public HttpFlow {
   void connected(ServerOpening::Result result);
   void upstream_lost(Channel::State state);
   void refuse_malformed(const http::Refusal& refusal);
+  void refuse_http2();
   void refuse(const http::Refusal& refusal);
   void refuse(FilterRefusal refusal);
   void close_guest();
+  void drop_upstream();
   void fail(policy::Reason reason, const std::string& detail);
   void end(policy::Reason reason = policy::Reason::Allowed, std::string detail = {});
   void update();

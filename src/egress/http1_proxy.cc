@@ -15,7 +15,7 @@ bool Http1Flow::hand_over_tunnel(ByteView rest) {
   stage_ = Stage::Ended;
   guest_watch_.reset();
   later_.reset();
-  upstream_.reset();
+  drop_upstream();
   const auto done = std::move(done_);
   auto tunnel = std::make_shared<TunnelRequest>();
   tunnel->guest = guest_.take_socket();
@@ -43,7 +43,7 @@ bool Http1Flow::find_server() {
   server.port = judged.request.port;
   if (server == server_) return true;
   server_ = server;
-  upstream_.reset();
+  drop_upstream();
   stage_ = Stage::Finding;
   destination_ = std::make_unique<Destination>(
       Destination::Parts{parts_.loop, parts_.judge, parts_.pins, parts_.resolver, parts_.names},

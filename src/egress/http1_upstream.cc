@@ -22,7 +22,7 @@ bool is_idempotent(std::string_view method) noexcept {
 
 void Http1Flow::connect() {
   stage_ = Stage::Connecting;
-  upstream_.reset();
+  drop_upstream();
   opening_ = std::make_unique<ServerOpening>(
       parts_, origin_, std::vector{std::string(kHttp1)},
       [this](ServerOpening::Result result) { connected(std::move(result)); });
@@ -45,13 +45,13 @@ void Http1Flow::upstream_lost(Channel::State state) {
   Upstream& up = *upstream_;
   crypto::TlsEngine* engine = up.channel.engine();
   const bool tls_failed = engine != nullptr && engine->phase() == TlsPhase::Failed;
-  std::string why = tls_failed ? engine->failure().text : "it closed the connection";
+  auto [reason, why] = up.channel.how_lost();
   if (guest_ended_) why += ", as the client had";
   if (stage_ == Stage::Upgraded) {
     if (state == Channel::State::Failed) return end(Reason::Allowed, "connection reset");
     return;
   }
-  if (stage_ != Stage::Active) return upstream_.reset();
+  if (stage_ != Stage::Active) return drop_upstream();
   // One that was kept may have been closed just as the request was on its way (RFC 9112 §9.3.1).
   const bool repeatable = !body_sent_ && is_idempotent(request_.method);
   if (up.reused && !up.answered && repeatable && !guest_ended_) return connect();
@@ -61,7 +61,7 @@ void Http1Flow::upstream_lost(Channel::State state) {
     if (take_response_body({}, true)) finish_exchange();
     return;
   }
-  fail(Reason::UpstreamUnreachable, why);
+  fail(reason, why);
 }
 
 }

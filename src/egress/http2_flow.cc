@@ -53,7 +53,7 @@ void Http2Flow::turn() {
     if (guest_.lost) return end(how_.reason, "connection reset");
     if (server_ && server_->lost) {
       // What it said before is there to be read.
-      if (!read(Way::Receive, *server_)) server_lost("it closed the connection");
+      if (!read(Way::Receive, *server_)) server_lost(server_->channel.how_lost());
       moved = true;
     }
     if (closing_ && guest_.ended && guest_.channel.unsent() == 0)
@@ -121,7 +121,7 @@ bool Http2Flow::read(Way way, Side& side) {
   crypto::TlsEngine* const engine = side.channel.engine();
   const bool tls_failed = engine != nullptr && engine->phase() == TlsPhase::Failed;
   if (!guest) {
-    server_lost(tls_failed ? engine->failure().text : "it closed the connection");
+    server_lost(server_->channel.how_lost());
   } else if (read.state == Channel::State::Failed &&
              !(streams_.empty() && tls_failed && engine->failure().fault == TlsFault::Truncated)) {
     static_cast<void>(guest_.channel.flush());  // an alert says why
@@ -161,7 +161,8 @@ bool Http2Flow::take_events(Side& side) {
       how_.detail = "its HTTP/2: " + std::string(event.reason);
       close_guest();
     } else {
-      server_lost("its answer is no HTTP/2: " + std::string(event.reason));
+      server_lost(
+          {Reason::UpstreamUnreachable, "its answer is no HTTP/2: " + std::string(event.reason)});
       how_ = failure_;  // with nobody waiting too
     }
     return false;
@@ -236,12 +237,12 @@ void Http2Flow::count_time() {
 
 // ---- endings
 
-void Http2Flow::server_lost(std::string_view why) {
+void Http2Flow::server_lost(Channel::Lost how) {
   lost_ = true;
-  failure_ = {Reason::UpstreamUnreachable, std::string(why)};
+  failure_ = {how.reason, std::move(how.why)};
   write_last(*server_);  // a GOAWAY that says why
   static_cast<void>(server_->channel.flush());
-  server_.reset();
+  drop_server();
   by_server_.clear();
   waiting_.clear();
   std::vector<int32_t> open;
@@ -277,9 +278,15 @@ void Http2Flow::close_guest() {
     write_last(*server_);
     server_->channel.finish();
     static_cast<void>(server_->channel.flush());
-    server_.reset();
+    drop_server();
   }
   deadline_ = parts_.loop.after(kLastWords, [this] { end(how_.reason, how_.detail); });
+}
+
+void Http2Flow::drop_server() {
+  server_->watch.reset();
+  parts_.partings.take(server_->channel.take_socket(), parts_.loop.now());
+  server_.reset();
 }
 
 void Http2Flow::reset() noexcept {
@@ -334,7 +341,7 @@ void Http2Flow::watch(Side& side, bool reads) {
       if (!lost) return turn();
       if (&side == &guest_) return end(how_.reason, "connection reset");
       if (!side.ended && !reader_.waits()) return turn();
-      server_lost("it closed the connection");
+      server_lost(server_->channel.how_lost());
       turn();
     });
   } else if (side.interest != wanted) {

@@ -54,6 +54,12 @@ class Http2Flow final : public HttpFlow {
   uint64_t sent() const noexcept override { return guest_.channel.taken(); }
   uint64_t received() const noexcept override { return guest_.channel.given(); }
   loop::Clock::time_point last_use() const noexcept override { return last_use_; }
+  SocketPair sockets() const noexcept override {
+    return {guest_.channel.fd(), server_ ? server_->channel.fd() : -1};
+  }
+  std::array<sys::Fd, 2> take_sockets() noexcept override {
+    return {guest_.channel.take_socket(), server_ ? server_->channel.take_socket() : sys::Fd()};
+  }
 
  private:
   struct Side {
@@ -116,9 +122,10 @@ class Http2Flow final : public HttpFlow {
   bool stop_requests();
   void count_time();
 
-  void server_lost(std::string_view why);
+  void server_lost(Channel::Lost how);
   void leave();  // no new streams
   void close_guest();
+  void drop_server();
   void end(policy::Reason reason = policy::Reason::Allowed, std::string detail = {});
   void update();
   void watch(Side& side, bool reads);

@@ -86,9 +86,10 @@ void HttpConnection::take_hello() {
         [this](ServerOpening::Result result) { opened(std::move(result)); });
     return;
   }
-  if (!hello.protocols.empty() && !offers(kHttp1))
-    return refuse(crypto::TlsAlert::NoApplicationProtocol);
-  answer(offers(kHttp1) ? kHttp1 : std::string_view());
+  for (const std::string_view version : {kHttp1, kHttp10})
+    if (offers(version)) return answer(version);
+  if (!hello.protocols.empty()) return refuse(crypto::TlsAlert::NoApplicationProtocol);
+  answer({});
 }
 
 void HttpConnection::opened(ServerOpening::Result result) {

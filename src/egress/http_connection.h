@@ -38,6 +38,13 @@ class HttpConnection {
   loop::Clock::time_point last_use() const noexcept {
     return flow_ ? flow_->last_use() : last_use_;
   }
+  SocketPair sockets() const noexcept {
+    return flow_ ? flow_->sockets() : SocketPair{guest_ ? guest_->fd() : -1, -1};
+  }
+  std::array<sys::Fd, 2> take_sockets() noexcept {
+    if (flow_) return flow_->take_sockets();
+    return {guest_ ? guest_->take_socket() : sys::Fd(), sys::Fd()};
+  }
 
  private:
   enum class Stage : uint8_t {

@@ -2,6 +2,7 @@
 // What carries the requests of one inspected connection. There is one for each version of HTTP;
 // whoever owns it need not know which.
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -17,13 +18,15 @@
 #include "http_judge.h"
 #include "interception.h"
 #include "meter.h"
+#include "partings.h"
 #include "questions.h"
 #include "reporter.h"
 #include "resolver.h"
 
 namespace mvm::egress {
 
-inline constexpr std::string_view kHttp1 = "http/1.1";  // in ALPN
+inline constexpr std::string_view kHttp1 = "http/1.1";   // in ALPN
+inline constexpr std::string_view kHttp10 = "http/1.0";  // what only old clients say
 inline constexpr std::string_view kHttp2 = "h2";
 
 struct HttpParts {
@@ -38,8 +41,12 @@ struct HttpParts {
   Questions& questions;
   PinTable& pins;
   NameGate& names;
+  Partings& partings;
   const Timeouts& timeouts;
 };
+
+// The guest's, and the server's; -1: there is none.
+using SocketPair = std::array<int, 2>;
 
 // A CONNECT that came behind other requests to the explicit proxy, and has not been answered.
 struct TunnelRequest {
@@ -74,6 +81,8 @@ class HttpFlow {
   virtual uint64_t sent() const noexcept = 0;      // bytes from the guest
   virtual uint64_t received() const noexcept = 0;  // bytes to the guest
   virtual loop::Clock::time_point last_use() const noexcept = 0;
+  virtual SocketPair sockets() const noexcept = 0;
+  virtual std::array<sys::Fd, 2> take_sockets() noexcept = 0;  // when it has ended
 };
 
 }

@@ -54,6 +54,7 @@ JudgedRequest judge_request(const Judge& judge, const HttpOrigin& origin,
   out.request.target = out.target = policy::canonical_target(target.origin);
   if (fault != http::TargetFault::None || !is_of_connection(target, origin)) {
     out.verdict = denied(Reason::AuthorityMismatch);
+    out.nameless = fault == http::TargetFault::None && !target.authority;
     return out;
   }
   // A tunnel to somewhere is a connection that nobody has judged.
@@ -116,6 +117,8 @@ http::Refusal refusal_of(const JudgedRequest& judged) {
     refusal.message = "servers may differ on what this path is, so no rule can judge it";
   if (reason == Reason::ProtocolUnsupported)
     refusal.message = "the sandbox's proxy carries no such request";
+  if (reason == Reason::AuthorityMismatch && judged.nameless)
+    refusal.message = "the request names no host, and the connection's address may be many's";
   refusal.details.emplace_back("host", where(judged.request));
   if (!judged.verdict.decision.rule.empty())
     refusal.details.emplace_back("rule", judged.verdict.decision.rule);

@@ -33,7 +33,8 @@ void settle_host(HttpOrigin& origin, const http::RequestHead& head);
 struct JudgedRequest {
   policy::Request request;
   Verdict verdict;
-  std::string target;  // origin form, as it was judged; to be sent upstream
+  std::string target;     // origin form, as it was judged; to be sent upstream
+  bool nameless = false;  // as clients of HTTP/1.0 may be
 };
 
 // The target's authority has to be the connection's host and port, however it is written.

@@ -14,6 +14,11 @@ class LastWords {
  public:
   // `done` is called once, later; the callee may drop the object, which closes the socket.
   LastWords(loop::Loop& loop, sys::Fd socket, std::string message, std::function<void()> done);
+  int fd() const noexcept { return socket_.get(); }
+  sys::Fd take_socket() noexcept {
+    watch_.reset();
+    return std::move(socket_);
+  }
 
  private:
   void handle();

@@ -33,6 +33,7 @@ class ProxyDoor {
 
   ProxyDoor(loop::Loop& loop, sys::Fd socket, std::chrono::milliseconds patience, Done done);
   sys::Fd take_socket();  // instead of a result
+  int fd() const noexcept { return socket_.get(); }
 
  private:
   void look(uint32_t events);

@@ -55,10 +55,10 @@ void ServerOpening::turn() {
     const bool protocols =
         failure.fault == crypto::TlsFault::Alert &&
         failure.alert == static_cast<uint8_t>(crypto::TlsAlert::NoApplicationProtocol);
-    return fail(Reason::UpstreamTls, failure.text, protocols);
+    return fail(Reason::UpstreamTls, channel.how_lost().why, protocols);
   }
   if (state != Channel::State::Open)
-    return fail(Reason::UpstreamTls, "it closed the connection in the TLS handshake");
+    return fail(Reason::UpstreamTls, channel.how_lost().why + " in the TLS handshake");
   if (channel.open())
     return finish({OpenChannel{std::move(channel), std::move(input_)}, {}, false});
   watch_.reset();

@@ -1,9 +1,13 @@
 #include "sockets.h"
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 
+#include <linux/sock_diag.h>
+#include <linux/sockios.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 
 namespace mvm::egress {
 namespace {
@@ -79,6 +83,28 @@ void prepare_stream(int socket) noexcept {
   set(socket, IPPROTO_TCP, TCP_KEEPIDLE, kProbeAfter);
   set(socket, IPPROTO_TCP, TCP_KEEPINTVL, kProbeEvery);
   set(socket, IPPROTO_TCP, TCP_KEEPCNT, kProbes);
+}
+
+size_t memory_of(std::span<const int> sockets) noexcept {
+  size_t bytes = 0;
+  for (const int socket : sockets) {
+    std::array<uint32_t, SK_MEMINFO_VARS> held{};
+    socklen_t length = sizeof held;
+    if (::getsockopt(socket, SOL_SOCKET, SO_MEMINFO, held.data(), &length) != 0) continue;
+    bytes += size_t{held[SK_MEMINFO_RMEM_ALLOC]} + held[SK_MEMINFO_WMEM_QUEUED] +
+             held[SK_MEMINFO_FWD_ALLOC] + held[SK_MEMINFO_BACKLOG];
+  }
+  return bytes;
+}
+
+size_t unconfirmed(int socket) noexcept {
+  int sent = 0;
+  if (::ioctl(socket, SIOCOUTQ, &sent) != 0 || sent <= 1) return 0;
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  // One that was reset keeps its numbers, and nothing else.
+  const bool known = ::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) == 0;
+  return known && info.tcpi_state != TCP_CLOSE ? static_cast<size_t>(sent) : 0;
 }
 
 void reset_connection(sys::Fd socket) noexcept {

@@ -2,6 +2,7 @@
 // Socket calls as the proxy uses them.
 
 #include <optional>
+#include <span>
 #include <utility>
 
 #include <netinet/in.h>
@@ -30,6 +31,11 @@ int pending_error(int socket) noexcept;  // SO_ERROR, which clears it
 
 // No delay for small writes, and probes that find a peer that is gone.
 void prepare_stream(int socket) noexcept;
+// What the kernel holds of a connection's bytes, both ways, with what its own structures take; of
+// -1, nothing.
+size_t memory_of(std::span<const int> sockets) noexcept;
+// How much of what was sent the peer has not confirmed; the end that a shutdown says is no byte.
+size_t unconfirmed(int socket) noexcept;
 // Closed by a reset, not by a FIN.
 void reset_connection(sys::Fd socket) noexcept;
 

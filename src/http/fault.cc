@@ -18,6 +18,8 @@ std::string_view fault_text(Fault fault) noexcept {
       return "the method is malformed";
     case Fault::BadTarget:
       return "the request target is malformed";
+    case Fault::TargetTooLong:
+      return "the request target is too long";
     case Fault::BadVersion:
       return "the protocol version is not HTTP/1.0 or HTTP/1.1";
     case Fault::BadStatus:
@@ -59,6 +61,8 @@ unsigned fault_status(Fault fault) noexcept {
       return 431;
     case Fault::BodyTooLarge:
       return 413;
+    case Fault::TargetTooLong:
+      return 414;
     case Fault::BadVersion:
       return 505;
     case Fault::BadCoding:

@@ -120,7 +120,8 @@ static std::string_view request_fault(const H2Head& head) {
   if (head.method.size() > kMaxMethod || !is_token(head.method)) return "the method is malformed";
   if (head.method == "CONNECT") return authority->port ? "" : "CONNECT names no port";
   if (head.scheme != "https" && head.scheme != "http") return "the scheme is not http or https";
-  if (head.path.size() > kMaxTarget || !is_target(head.path)) return "the path is malformed";
+  if (head.path.size() > kMaxTarget) return "the path is too long";
+  if (!is_target(head.path)) return "the path is malformed";
   if (!head.path.starts_with('/') && !(head.path == "*" && head.method == "OPTIONS"))
     return "the path does not begin with a slash";
   return "";

@@ -79,12 +79,19 @@ bool is_field_value(std::string_view text) noexcept {
   });
 }
 
-// RFC 3986 has no place for these in a URI; '{', '|' and '}' it has not either, but real clients
-// send them and no reader takes them for something else.
+// RFC 3986 has no place in a URI for any of '"', '<', '>', '\', '^', '`', '{', '|', '}', but real
+// clients send them: Node's fetch all but the first three (the WHATWG's URLs), curl whatever it is
+// given. Where no reader takes them for something else they pass: in a query any, in a path those
+// that are not a second spelling of a slash or the end of a link.
 bool is_target(std::string_view text) noexcept {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
-    return c > 0x20 && c < 0x7f && std::string_view("\"#<>\\^`").find(c) == std::string_view::npos;
-  });
+  const auto passes = [](std::string_view part, std::string_view but) {
+    return std::all_of(part.begin(), part.end(), [but](char c) {
+      return c > 0x20 && c < 0x7f && but.find(c) == std::string_view::npos;
+    });
+  };
+  const size_t query = std::min(text.find('?'), text.size());
+  return !text.empty() && passes(text.substr(0, query), "\"#<>\\`") &&
+         passes(text.substr(query), "#");
 }
 
 std::string_view reason_phrase(unsigned status) noexcept {

@@ -61,7 +61,8 @@ Fault RequestParser::parse_head(std::string_view lines) noexcept {
   if (method.size() > kMaxMethod || !is_token(method)) return Fault::BadMethod;
   if (const Fault fault = parse_version(line.substr(last + 1), head_.minor); fault != Fault::None)
     return fault;
-  if (target.size() > kMaxTarget || !is_target(target)) return Fault::BadTarget;
+  if (target.size() > kMaxTarget) return Fault::TargetTooLong;
+  if (!is_target(target)) return Fault::BadTarget;
   head_.method = method;
   head_.target = target;
   if (const Fault fault = parse_headers(lines, head_.headers); fault != Fault::None) return fault;

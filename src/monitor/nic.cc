@@ -49,7 +49,7 @@ void TapPort::apply_offloads() noexcept {
   if (::ioctl(tap_.get(), TUNSETOFFLOAD, flags) < 0) return give_up();
   // What waits was made for the driver before, which may have taken more. As many as the link's
   // queue holds, so this ends.
-  constexpr int kQueueLength = 10'000;
+  constexpr int kQueueLength = 1'000;
   virtio::NetHeader header;
   const iovec room{&header, sizeof header};
   for (int left = kQueueLength; left > 0 && read({&room, 1}); --left) {

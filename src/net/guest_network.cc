@@ -84,6 +84,11 @@ void harden_stack() {
       // sandbox would silence the others.
       {"/proc/sys/net/ipv4/icmp_ratemask", "0"},
       {"/proc/sys/net/ipv6/icmp/ratemask", "\n"},  // of no type
+      // The most that a connection to the guest may hold each way. With the host's own limits (4
+      // MiB and more) one stream is a tenth faster, 13.5 Gbit/s against 12, and a quarter as many
+      // slow ones are what a sandbox's may hold together (Limits::socket_memory).
+      {"/proc/sys/net/ipv4/tcp_wmem", "4096 16384 1048576"},
+      {"/proc/sys/net/ipv4/tcp_rmem", "4096 131072 1048576"},
   };
   for (const auto& [path, value] : settings) write_setting(path, value);
 }

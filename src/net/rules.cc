@@ -91,7 +91,7 @@ IpAddress link_local(const MacAddress& mac) {
 }
 
 // Of the size that programs send. Answers are no socket's and no cgroup's: of the longest there
-// are, a guest that takes no frames would have the link's queue hold 640 MB.
+// are, a guest that takes no frames would have the link's queue hold 64 MB.
 void accept_ping(NftBatch& batch, const Family& family, const IpAddress& gateway) {
   const bool v4 = family.family == NFPROTO_IPV4;
   RuleWriter rule =

@@ -1,8 +1,10 @@
 #include "syscalls.h"
 
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -14,7 +16,11 @@ namespace mvm::sandbox {
 static void add_network(std::vector<jail::Rule>& rules) {
   const std::vector<jail::Rule> network = {
       {__NR_socket, "a connection for the guest, a query to a resolver", {AF_INET, AF_INET6}, 0},
-      {__NR_getsockopt, "how a connection attempt went", {SO_ERROR}, 2},
+      {__NR_getsockopt,
+       "how a connection attempt went; what the kernel holds for one, and whether it is over",
+       {SO_ERROR, SO_MEMINFO, TCP_INFO},
+       2},
+      {__NR_ioctl, "what a peer has not confirmed", {SIOCOUTQ}, 1},
       {__NR_setsockopt,
        "delays, keep-alive, how much wakes us",
        {TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, SO_KEEPALIVE, SO_RCVLOWAT},

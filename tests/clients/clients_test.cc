@@ -197,6 +197,28 @@ TEST_F(Clients, UndiciOfNpmInBothVersions) {
   EXPECT_EQ(done.out, expected) << done.err;
 }
 
+// Rust's TLS (rustls) and HTTP/2, by the one variable that Deno has for authorities.
+TEST_F(Clients, DenoWithoutAnOption) {
+  NEEDS("node -e 'require(\"/usr/share/nodejs/ws\")'");
+  NEEDS_NPM();
+  const std::string deno = npm_libraries() + "/@deno/linux-x64-glibc/deno";
+  NEEDS("test -x " + deno);
+  serve_app();
+  allow_endpoint("* https://app.example/v1/**");
+  start();
+  const auto done =
+      run({"env", "DENO_DIR=" + directory() + "/deno", "DENO_NO_UPDATE_CHECK=1", deno, "eval", R"(
+    const at = 'https://app.example'
+    const got = await fetch(at + '/v1/a?q=a^`|b'); console.log(got.status, (await got.json()).url)
+    const post = await fetch(at + '/v1/f', {method: 'POST', body: new Uint8Array(1 << 20)})
+    console.log(post.status, JSON.stringify(await post.json()))
+    const no = await fetch(at + '/other'); console.log(no.status, (await no.json()).error.reason)
+    await fetch('https://evil.test/').catch(() => console.log('no such host')))"});
+  EXPECT_THAT(done.out, AllOf(HasSubstr("200 /v1/a?q=a^`|b\n200 "), HasSubstr(kMebibyteHash),
+                              HasSubstr("403 policy_denied\n"), HasSubstr("no such host\n")))
+      << done.err;
+}
+
 constexpr const char* kJava = R"(
 import java.net.*; import java.net.http.*;
 class Get {

@@ -167,6 +167,10 @@ class TlsEngine {
   void accept(std::shared_ptr<const Leaf> leaf, std::string_view protocol);
   void refuse(TlsAlert alert);
 
+  // ---- client
+  // The server has asked for a client's certificate, of which there is none. Many go on without.
+  bool asked_for_certificate() const noexcept;
+
   // ---- once Open
   std::string_view protocol() const noexcept;  // ALPN; empty when none was agreed
   std::string_view version() const noexcept;   // "TLSv1.3"

@@ -36,6 +36,7 @@ enum class Fault {
   BadStartLine,
   BadMethod,
   BadTarget,
+  TargetTooLong,
   BadVersion,
   BadStatus,
   BadHeaderName,   // also: white space before the colon, no colon

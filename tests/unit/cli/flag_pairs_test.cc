@@ -9,6 +9,7 @@
 
 #include "mvm/cli/options.h"
 #include "mvm/config/manifest.h"
+#include "mvm/config/schema.h"
 
 namespace mvm::cli {
 namespace {
@@ -129,6 +130,35 @@ TEST_P(FlagPairs, BothCountOrAreSaidToContradict) {
       }
     }
   EXPECT_EQ(refused, 14U);
+}
+
+// What a sandbox's programs are given, by whoever makes it, is theirs alone: no variable and no
+// label is a setting of mvm's, whatever it is called.
+TEST_P(FlagPairs, WhatAGuestIsGivenIsNoSetting) {
+  const Words begin = GetParam() == Verb::Up ? Words{"up"} : Words{"run", "base"};
+  std::vector<std::string> names{"http_proxy",    "HTTPS_PROXY", "ALL_PROXY",  "NO_PROXY",
+                                 "SSL_CERT_FILE", "RES_OPTIONS", "LD_PRELOAD", "MVM_PROXY_SCRIPT"};
+  size_t of_mvm = 0;
+  for (const config::Key& key : config::keys()) {
+    names.push_back(key.path());
+    if (key.environment.empty()) continue;
+    names.emplace_back(key.environment);
+    ++of_mvm;
+  }
+  EXPECT_GT(of_mvm, 5U);
+  const config::Settings bare = settings(GetParam(), begin);
+  const auto given = [&](const std::string& name, const std::string& value) {
+    Words words = begin + Words{"--label", "team=" + name + "=" + value};
+    if (name.find('.') == name.npos) words = words + Words{"--env", name + "=" + value};
+    config::Settings made = settings(GetParam(), words);
+    EXPECT_FALSE(made.labels.empty());
+    made.labels = bare.labels;
+    made.env = bare.env;
+    return made;
+  };
+  for (const std::string& name : names)
+    for (const char* value : {"", "*", "audit", "all", "agent", "0", "http://10.0.0.1:1/", "/x.js"})
+      EXPECT_EQ(given(name, value), bare) << name << " " << value;
 }
 
 INSTANTIATE_TEST_SUITE_P(Commands, FlagPairs, testing::Values(Verb::Up, Verb::Run),

@@ -99,6 +99,51 @@ print(until(b'\r\n\r\n').split('\r\n')[0]))"),
               HasSubstr("HTTP/1.1 403 Forbidden\n"));
 }
 
+// Nobody waits for a body that nobody will read: the client hears that the connection ends.
+TEST_F(Http1Wire, SaysThatAnAnswerInPlaceOfABodyIsTheLast) {
+  serve_raw(R"(
+    head = until(b'\r\n\r\n')
+    if b'/v1/wait' in head: until(b'bo')
+    close = b'' if b'/v1/keep' in head else b'Connection: close\r\n'
+    say(b'HTTP/1.1 417 Expectation Failed\r\n' + close + b'Content-Length: 2\r\n\r\nno')
+    if not close: until(b'never'))");
+  start_proxy();
+  for (const std::string path : {"keep", "close", "wait"}) {
+    const std::string out =
+        client("s.sendall(b'POST /v1/" + path +
+               " HTTP/1.1\\r\\nHost: api.example\\r\\nExpect: 100-continue"
+               "\\r\\nContent-Length: 4\\r\\n\\r\\n" +
+               (path == "wait" ? "bo" : "") + "'); print(until(b'\\r\\n\\r\\nno'))");
+    EXPECT_THAT(out, AllOf(HasSubstr("417 Expectation Failed"), HasSubstr("Connection: close")))
+        << path;
+  }
+}
+
+// Clients that begin with HTTP/2, such as gRPC's without TLS, read nothing else.
+TEST_F(Http1Wire, TellsAClientOfHttp2WhyInItsOwnWords) {
+  start_proxy();
+  // The frames' types and lengths; of the last, a GOAWAY: HTTP_1_1_REQUIRED and why.
+  EXPECT_EQ(client(R"(
+s.sendall(b'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n' + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0)))
+while (more := s.recv(999)): got += more
+while got:
+  length = int.from_bytes(got[:3], 'big'); print(got[3], length); last, got = got[9:9 + length], got[9 + length:]
+print(int.from_bytes(last[4:8], 'big'), last[8:].decode())
+)"),
+            "4 0\n7 48\n13 mvm carries HTTP/2 over TLS, not without\n");
+  EXPECT_THAT(told(), ::testing::Contains("http deny protocol_unsupported api.example "
+                                          "93.184.216.34 80"));
+}
+
+TEST_F(Http1Wire, SaysWhatIsWrongWithARequestThatIsNotHostile) {
+  start_proxy();
+  EXPECT_THAT(client("s.sendall(b'GET /v1/' + b'a' * 9000 + b' HTTP/1.1\\r\\nHost: api.example"
+                     "\\r\\n\\r\\n'); print(until(b'}}'))"),
+              AllOf(HasSubstr("HTTP/1.1 414 "), HasSubstr("the request target is too long")));
+  EXPECT_THAT(client("s.sendall(b'GET /v1/a HTTP/1.0\\r\\n\\r\\n'); print(until(b'}}'))"),
+              AllOf(HasSubstr("authority_mismatch"), HasSubstr("names no host")));
+}
+
 // Answers without a body leave the connection as it is, whatever length their heads speak of.
 TEST_F(Http1Wire, AnswersWithoutABodyEndWithTheirHead) {
   serve_raw(R"(

@@ -94,6 +94,45 @@ TEST_F(HttpUpstream, ARedirectOpensNothing) {
   EXPECT_THAT(told(), Contains("connect deny cloud_metadata 169.254.169.254 80"));
 }
 
+// A server that wants to know its client: whoever looks into the connection cannot show its
+// certificate, and TLS 1.3 tells of that only behind the handshake, if the connection's end leaves
+// it time to.
+TEST_F(HttpUpstream, SaysThatAServerWantsItsClientsCertificate) {
+  const std::string path = certificate("api.example");
+  settings_.trust = crypto::TrustStore::from_pem(as_text(sys::read_file(path, 1 << 20)), path);
+  for (const char* port : {"443", "8443"}) {
+    std::vector<std::string> argv{"openssl", "s_server",
+                                  "-quiet",  "-Verify",
+                                  "1",       "-verify_return_error",
+                                  "-accept", std::string(kPublic) + ":" + port,
+                                  "-cert",   path,
+                                  "-key",    path + ".key",
+                                  "-www"};
+    argv.emplace_back(std::string(port) == "443" ? "-tls1_3" : "-tls1_2");
+    serve(argv, {ip(kPublic), static_cast<uint16_t>(std::atoi(port))});
+    allow_endpoint("GET https://api.example:" + std::string(port) + "/**");
+  }
+  start_proxy();
+  for (const char* place : {"api.example", "api.example:8443"}) {
+    for (const char* version : {"--http1.1", "--http2"}) {
+      const auto exit = guest({"curl", "-sS", "-m", "30", version, "--cacert", authority_,
+                               "https://" + std::string(place) + "/"});
+      EXPECT_THAT(exit.out, AllOf(HasSubstr("upstream_tls"), HasSubstr("client's certificate")))
+          << place << version << exit.err;
+    }
+  }
+}
+
+// Old clients say so in ALPN (curl -0).
+TEST_F(HttpUpstream, AClientOfHttp10IsNoStranger) {
+  serve_https(certificate("api.example"));
+  allow_endpoint("GET https://api.example/**");
+  start_proxy();
+  const auto exit =
+      guest({"curl", "-sS", "-0", "-m", "30", "--cacert", authority_, "https://api.example/v1/a"});
+  EXPECT_EQ(exit.out, "hello /v1/a") << exit.err;
+}
+
 // The certificate with its time over, signed again.
 void let_expire(const std::string& path) {
   const auto open = [](const std::string& name, const char* mode) {

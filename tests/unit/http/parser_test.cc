@@ -34,6 +34,15 @@ TEST(RequestParser, ReadsChunkedBodyWithExtensionsAndTrailers) {
             "[head]POST /hello![end] then [end]");
 }
 
+// What Node's fetch, and curl, leave as they are in a URL.
+TEST(RequestParser, TakesTargetsAsClientsWriteThem) {
+  for (const std::string target : {"/a[b]{c}|d^e'f", "/a?q=[b]{c}|d^e`f\\g'h", "/a?q=\"b\"<c>?d"})
+    EXPECT_EQ(request("GET " + target + " HTTP/1.1\r\nHost: a\r\n\r\n"),
+              "[head]GET " + target + "[end] then [end]");
+  for (const std::string target : {"/a\\b", "/a`b", "/a\"b", "/a<b", "/a>b", "/a?b#c"})
+    EXPECT_EQ(request("GET " + target + " HTTP/1.1\r\nHost: a\r\n\r\n"), bad(Fault::BadTarget));
+}
+
 TEST(RequestParser, LeavesPipelinedRequestInPlace) {
   EXPECT_EQ(request("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi"
                     "GET /b HTTP/1.1\r\nHost: a\r\n\r\n"),
@@ -179,7 +188,7 @@ TEST(RequestParser, TargetLimitIsExact) {
     return "GET /" + std::string(length - 1, 'x') + " HTTP/1.1\r\nHost: a\r\n\r\n";
   };
   EXPECT_TRUE(run(RequestParser(), {with(kMaxTarget)}).starts_with("[head]"));
-  EXPECT_EQ(run(RequestParser(), {with(kMaxTarget + 1)}), bad(Fault::BadTarget));
+  EXPECT_EQ(run(RequestParser(), {with(kMaxTarget + 1)}), bad(Fault::TargetTooLong));
 }
 
 TEST(RequestParser, ChunkLineLimitIsExact) {

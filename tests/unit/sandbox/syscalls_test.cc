@@ -7,8 +7,10 @@
 #include <condition_variable>
 #include <mutex>
 
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "mvm/sys/file.h"
@@ -30,6 +32,24 @@ TEST(SandboxSyscalls, OnlyANetworkTakesSocketsToOtherMachines) {
   test::expect_survived(sandbox_syscalls(true), "AF_INET6", dial(AF_INET6));
   test::expect_killed(sandbox_syscalls(true), "AF_PACKET", dial(AF_PACKET));
   test::expect_killed(sandbox_syscalls(true), "AF_NETLINK", dial(AF_NETLINK));
+}
+
+TEST(SandboxSyscalls, ANetworksSocketsSayWhatTheyHold) {
+  const auto control = [](unsigned long request) {
+    return [request] {
+      int value = 0;
+      ::ioctl(-1, request, &value);
+    };
+  };
+  test::expect_survived(sandbox_syscalls(true), "what is held, and of whom", [] {
+    std::array<uint32_t, 16> value{};
+    socklen_t size = sizeof value;
+    ::getsockopt(-1, SOL_SOCKET, SO_MEMINFO, value.data(), &size);
+    ::getsockopt(-1, IPPROTO_TCP, TCP_INFO, value.data(), &size);
+  });
+  test::expect_survived(sandbox_syscalls(true), "SIOCOUTQ", control(SIOCOUTQ));
+  test::expect_killed(sandbox_syscalls(true), "TIOCSTI", control(TIOCSTI));
+  test::expect_killed(sandbox_syscalls(false), "SIOCOUTQ", control(SIOCOUTQ));
 }
 
 TEST(SandboxSyscalls, PublishedPortsNeedNoNetwork) {
