@@ -71,8 +71,8 @@ class Flow {
   void reset(policy::Reason reason, std::string detail = {});
   // Ends it when nothing has been carried for too long.
   void end_if_idle();
-  // The kernel keeps what they have not taken yet.
-  SocketPair sockets() const noexcept;
+  // Bytes that one side is still to take: the kernel's, and ours.
+  size_t held() const noexcept;
   std::array<sys::Fd, 2> take_sockets() noexcept;  // when it has ended
 
  private:
@@ -129,6 +129,8 @@ class Flow {
   void tell_end(policy::Reason reason, std::string detail);
   void end(policy::Reason reason = policy::Reason::Allowed, std::string detail = {});
   void finish();
+  SocketPair sockets() const noexcept;
+
   FlowParts& parts_;
   uint64_t id_;
   sys::Fd guest_;

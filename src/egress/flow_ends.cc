@@ -15,6 +15,8 @@ void Flow::reset(Reason reason, std::string detail) {
   end(reason, std::move(detail));
 }
 
+size_t Flow::held() const noexcept { return memory_of(sockets()) + (http_ ? http_->held() : 0); }
+
 SocketPair Flow::sockets() const noexcept {
   if (relay_) return relay_->sockets();
   if (http_) return http_->sockets();

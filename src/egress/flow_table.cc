@@ -24,7 +24,7 @@ std::chrono::milliseconds pace_of(const Timeouts& timeouts) {
 FlowTable::FlowTable(FlowParts parts, sys::Fd listener, const Limits& limits)
     : parts_(parts),
       limit_(limits.flows),
-      memory_limit_(limits.socket_memory),
+      memory_limit_(limits.memory),
       rate_(limits.flows_per_second),
       acceptor_(
           parts.loop, std::move(listener), [this](sys::Fd socket) { accept(std::move(socket)); },
@@ -103,18 +103,18 @@ void FlowTable::weigh_soon() {
   });
 }
 
-// What nobody takes is in the kernel's memory: a guest that reads nothing would have it keep
-// megabytes for each of its flows, which on many hosts no cgroup's limit holds for. Where it is too
-// much, those go that hold the most of it.
+// What nobody takes is in the kernel's memory, and some of it in ours: a guest that reads nothing
+// would have it be megabytes for each of its flows, which on many hosts no cgroup's limit holds
+// for. Where it is too much, those go that hold the most of it.
 void FlowTable::weigh() {
   uint64_t total = parts_.partings.settle(parts_.loop.now());
   std::vector<std::pair<size_t, uint64_t>> held;  // bytes, and whose
   for (const auto& [id, flow] : flows_) {
-    const size_t bytes = memory_of(flow->sockets());
+    const size_t bytes = flow->held();
     total += bytes;
     held.emplace_back(bytes, id);
   }
-  parts_.counters.socket_memory = total;
+  parts_.counters.memory = total;
   if (memory_limit_ == 0 || total <= memory_limit_) return;
   total -= parts_.partings.drop();
   std::ranges::sort(held, std::greater());
@@ -125,7 +125,7 @@ void FlowTable::weigh() {
       flow->second->reset(Reason::ResourceExhausted,
                           "the sandbox's connections hold too much of the host's memory");
   }
-  parts_.counters.socket_memory = total;
+  parts_.counters.memory = total;
 }
 
 }

@@ -145,6 +145,11 @@ bool Http1Flow::read_upstream() {
   return true;
 }
 
+size_t Http1Flow::held() const noexcept {
+  const size_t bytes = guest_.unsent() + input_.size() + collected_.size() + given_.size();
+  return upstream_ ? bytes + upstream_->channel.unsent() + upstream_->input.size() : bytes;
+}
+
 // ---- endings
 
 // Where the client can still be told, it is; in the middle of an answer only a reset says that it

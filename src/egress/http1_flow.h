@@ -43,6 +43,7 @@ class Http1Flow final : public HttpFlow {
   uint64_t sent() const noexcept override { return guest_.taken(); }
   uint64_t received() const noexcept override { return guest_.given(); }
   loop::Clock::time_point last_use() const noexcept override { return last_use_; }
+  size_t held() const noexcept override;
   SocketPair sockets() const noexcept override {
     return {guest_.fd(), upstream_ ? upstream_->channel.fd() : -1};
   }

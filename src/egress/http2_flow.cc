@@ -96,6 +96,8 @@ bool Http2Flow::step() {
   return moved || closing_;
 }
 
+size_t Http2Flow::held() const noexcept { return guest_.held() + (server_ ? server_->held() : 0); }
+
 // Not where there is no room for what comes of it, on either side.
 bool Http2Flow::wants_input(Side& side) {
   if (side.ended || full(side.channel)) return false;

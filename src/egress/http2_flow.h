@@ -54,6 +54,7 @@ class Http2Flow final : public HttpFlow {
   uint64_t sent() const noexcept override { return guest_.channel.taken(); }
   uint64_t received() const noexcept override { return guest_.channel.given(); }
   loop::Clock::time_point last_use() const noexcept override { return last_use_; }
+  size_t held() const noexcept override;
   SocketPair sockets() const noexcept override {
     return {guest_.channel.fd(), server_ ? server_->channel.fd() : -1};
   }
@@ -72,6 +73,7 @@ class Http2Flow final : public HttpFlow {
     uint32_t interest = 0;
     bool ended = false;  // says nothing more
     bool lost = false;   // hears nothing more
+    size_t held() const noexcept { return channel.unsent() + input.size() + session.queued(); }
   };
   // A request that waits for a person.
   struct Asked {

@@ -38,6 +38,7 @@ class HttpConnection {
   loop::Clock::time_point last_use() const noexcept {
     return flow_ ? flow_->last_use() : last_use_;
   }
+  size_t held() const noexcept { return flow_ ? flow_->held() : 0; }
   SocketPair sockets() const noexcept {
     return flow_ ? flow_->sockets() : SocketPair{guest_ ? guest_->fd() : -1, -1};
   }

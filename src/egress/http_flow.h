@@ -81,6 +81,8 @@ class HttpFlow {
   virtual uint64_t sent() const noexcept = 0;      // bytes from the guest
   virtual uint64_t received() const noexcept = 0;  // bytes to the guest
   virtual loop::Clock::time_point last_use() const noexcept = 0;
+  // Bytes that wait here for one side to take them, and in its sockets.
+  virtual size_t held() const noexcept = 0;
   virtual SocketPair sockets() const noexcept = 0;
   virtual std::array<sys::Fd, 2> take_sockets() noexcept = 0;  // when it has ended
 };

@@ -86,7 +86,7 @@ void harden_stack() {
       {"/proc/sys/net/ipv6/icmp/ratemask", "\n"},  // of no type
       // The most that a connection to the guest may hold each way. With the host's own limits (4
       // MiB and more) one stream is a tenth faster, 13.5 Gbit/s against 12, and a quarter as many
-      // slow ones are what a sandbox's may hold together (Limits::socket_memory).
+      // slow ones are what a sandbox's may hold together (Limits::memory).
       {"/proc/sys/net/ipv4/tcp_wmem", "4096 16384 1048576"},
       {"/proc/sys/net/ipv4/tcp_rmem", "4096 131072 1048576"},
   };

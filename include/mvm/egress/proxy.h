@@ -48,9 +48,9 @@ struct Limits {
   uint64_t send_bytes_per_second = 0;     // from the guest, over all flows
   uint64_t receive_bytes_per_second = 0;  // to the guest
   uint64_t total_bytes = 0;               // both ways; flows end when it is reached
-  // Bytes that the kernel holds for flows, as nobody takes them. With more, those that hold the
-  // most are reset.
-  uint64_t socket_memory = 256U << 20;
+  // Bytes of flows that nobody takes, in their sockets and in the proxy's buffers. With more, those
+  // that hold the most are reset.
+  uint64_t memory = 256U << 20;
 };
 
 struct Timeouts {
@@ -116,7 +116,7 @@ struct Counters {
   uint64_t queries_refused = 0;
   uint64_t sent = 0;           // bytes from the guest
   uint64_t received = 0;       // bytes to the guest
-  uint64_t socket_memory = 0;  // that the kernel holds for flows, half a second ago
+  uint64_t memory = 0;  // that flows held, half a second ago
   uint64_t pins = 0;           // addresses with ports that the kernel lets the guest connect to
 };
 

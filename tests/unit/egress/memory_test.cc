@@ -46,7 +46,7 @@ class Memory : public EgressTest {
 };
 
 TEST_F(Memory, OfConnectionsThatNobodyReadsIsBounded) {
-  settings_.limits.socket_memory = 16 * kMebibyte;
+  settings_.limits.memory = 16 * kMebibyte;
   start_proxy();
   const auto client = start_guest({"python3", "-c",
                                    "import socket, sys\n"
@@ -57,8 +57,8 @@ TEST_F(Memory, OfConnectionsThatNobodyReadsIsBounded) {
                                    "quiet.sendall(b'hello'); print(quiet.recv(5).decode())"});
   ASSERT_TRUE(eventually([&] { return told_of_memory(); }));
   const Counters then = proxy_->counters();
-  EXPECT_LE(then.socket_memory, 16 * kMebibyte);
-  EXPECT_GT(then.socket_memory, 0U);
+  EXPECT_LE(then.memory, 16 * kMebibyte);
+  EXPECT_GT(then.memory, 0U);
   EXPECT_GT(then.flows_now, 1U);
   client->end_input();
   ASSERT_TRUE(eventually([&] { return client->ended(); }));
@@ -102,17 +102,17 @@ class Parting : public Memory {
 
 TEST_F(Parting, CountsUntilWhatWasSentIsTaken) {
   const auto client = leave("sys.stdin.read()");
-  ASSERT_TRUE(eventually([&] { return proxy_->counters().socket_memory > 10'000; }));
+  ASSERT_TRUE(eventually([&] { return proxy_->counters().memory > 10'000; }));
   client->end_input();
   ASSERT_TRUE(eventually([&] { return client->ended(); }));
   EXPECT_EQ(client->exit().out, "24000\n");
-  EXPECT_TRUE(eventually([&] { return proxy_->counters().socket_memory == 0; }));
+  EXPECT_TRUE(eventually([&] { return proxy_->counters().memory == 0; }));
   EXPECT_EQ(events_of(EventKind::End).size(), 1U);
   EXPECT_EQ(events_of(EventKind::End).front().reason, Reason::Allowed);
 }
 
 TEST_F(Parting, IsCutShortWhereItHoldsTooMuch) {
-  settings_.limits.socket_memory = 1;
+  settings_.limits.memory = 1;
   const auto client = leave("p = select.poll(); p.register(s, 0); p.poll()");
   ASSERT_TRUE(eventually([&] { return client->ended(); }));
   EXPECT_EQ(client->exit().out, "reset\n");
