@@ -158,8 +158,9 @@ std::optional<BlockResult> UringEngine::judge(Pending& pending, int result) noex
 void UringEngine::drain() noexcept {
   while (in_flight_ > 0) {
     const int result = io_uring_submit_and_wait(&ring_, 1);
-    // Anything else is no reason to give up: the kernel still writes to the guest's memory.
-    MVM_ASSERT(result >= 0 || result == -EINTR || result == -EAGAIN || result == -EBUSY);
+    // A shortage is no reason to give up: the kernel still writes to the guest's memory.
+    MVM_ASSERT(result >= 0 || result == -EINTR || result == -EAGAIN || result == -EBUSY ||
+               result == -ENOMEM);
     io_uring_cqe* entry = nullptr;
     while (io_uring_peek_cqe(&ring_, &entry) == 0) {
       io_uring_cqe_seen(&ring_, entry);

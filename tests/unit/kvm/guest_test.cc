@@ -42,11 +42,12 @@ static constexpr uint64_t kGuest = 4 << 20;
 // A machine with one program in it, built in the order that the monitor builds one.
 struct Guest {
   Kvm kvm{sys::open_file("/dev/kvm", O_RDWR)};
-  GuestMemory memory = GuestMemory::create(kGuest);
+  GuestMemory memory;
   Vm vm = kvm.create_vm();
   std::vector<Vcpu> vcpus;
 
-  explicit Guest(Bytes program, uint32_t cpus = 1) {
+  explicit Guest(Bytes program, uint32_t cpus = 1, uint64_t size = kGuest)
+      : memory(GuestMemory::create(size)) {
     vm.create_irqchip();
     vm.set_memory(memory);
     const uint64_t rsdp = write_acpi_tables(memory, {.cpus = cpus, .devices = {}, .serial = true});
@@ -416,6 +417,41 @@ TEST_F(GuestTest, FirstCpuStartsTheSecond) {
   ASSERT_EQ(second.reason, ExitReason::PortOut);
   EXPECT_EQ(second.address, 0x81U);
   EXPECT_EQ(second.data[0], std::byte{2});
+}
+
+// As many CPUs and as much memory as a sandbox may ask for. Of the memory the host gives what is
+// touched.
+TEST_F(GuestTest, OfTheLargestSizeRunsOnEveryCpu) {
+  if (!usable()) return;
+  constexpr uint32_t kCpus = 32;
+  Guest guest(
+      code_bytes(
+          {0xc7, 0x05, 0x00, 0x03, 0xe0, 0xfe, 0x00, 0x45, 0x0c, 0,  // ICR low: INIT to all others
+           0xc7, 0x05, 0x00, 0x03, 0xe0, 0xfe, 0x02, 0x46, 0x0c, 0,  // SIPI, page 2
+           0xe6, 0x80}),                                             // out 0x80, al
+      kCpus, memory::kMaxGuestMemory);
+  // Real mode at 0x2000: each tells its APIC's number, by CPUID.
+  ASSERT_TRUE(guest.memory.write(
+      GuestAddress{0x2000}, code_bytes({0x66, 0xb8, 1, 0, 0, 0,      // mov eax, 1
+                                        0x0f, 0xa2,                  // cpuid
+                                        0x66, 0xc1, 0xeb, 24,        // shr ebx, 24
+                                        0x88, 0xd8, 0xe6, 0x81})));  // mov al, bl; out 0x81, al
+  std::array<Exit, kCpus> exits;
+  std::array<std::byte, kCpus> said{};
+  std::vector<std::thread> others;
+  for (uint32_t cpu = 1; cpu < kCpus; ++cpu)
+    others.emplace_back([&, cpu] {
+      exits.at(cpu) = guest.vcpus[cpu].run();
+      if (!exits.at(cpu).data.empty()) said.at(cpu) = exits.at(cpu).data[0];
+    });
+  exits[0] = guest.run();
+  for (std::thread& other : others) other.join();
+  EXPECT_EQ(exits[0].address, 0x80U);
+  for (uint32_t cpu = 1; cpu < kCpus; ++cpu) {
+    ASSERT_EQ(exits.at(cpu).reason, ExitReason::PortOut) << cpu;
+    EXPECT_EQ(exits.at(cpu).address, 0x81U);
+    EXPECT_EQ(said.at(cpu), static_cast<std::byte>(cpu));
+  }
 }
 
 // The whole path, as the monitor goes it: an ELF kernel by PVH finds its start_info, says hello on

@@ -1,7 +1,5 @@
 #include "../../../src/monitor/console_log.h"
 
-#include <cerrno>
-
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -9,9 +7,9 @@
 
 #include "mvm/sys/file.h"
 
-namespace mvm::monitor {
+#include "no_holes.h"
 
-static bool no_holes = false;  // what the file system says to fallocate(2)
+namespace mvm::monitor {
 
 static sys::Fd log_file(const sys::TempDir& dir) {
   return sys::open_file(dir.path() + "/log", O_RDWR | O_CREAT);
@@ -60,15 +58,4 @@ TEST(ConsoleLog, FindsThePanicLineInAnyChunking) {
   EXPECT_EQ(log.panic_message(), "Kernel panic - not syncing: Attempted to kill init!");
 }
 
-}
-
-extern "C" {
-// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming)
-int __real_fallocate(int fd, int mode, off_t at, off_t size);
-int __wrap_fallocate(int fd, int mode, off_t at, off_t size) {
-  if (!mvm::monitor::no_holes) return __real_fallocate(fd, mode, at, size);
-  errno = EOPNOTSUPP;
-  return -1;
-}
-// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
 }
