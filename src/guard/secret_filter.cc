@@ -20,6 +20,8 @@
 #include "mvm/secret/stream.h"
 #include "mvm/secret/text.h"
 
+#include "form_fields.h"
+
 namespace mvm::guard {
 namespace {
 
@@ -32,31 +34,6 @@ using secret::Fault;
 using secret::Finder;
 using secret::Secrets;
 using What = SecretNotice::What;
-
-bool is_letter_or_digit(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-}
-
-// "application/json", in lower case and without its parameters.
-std::string media_type(const http::Headers& headers) {
-  const std::string* field = http::find(headers, "Content-Type");
-  if (field == nullptr) return "";
-  std::string type = field->substr(0, std::min(field->find(';'), field->size()));
-  std::erase_if(type, [](char c) {
-    return !is_letter_or_digit(c) && c != '/' && c != '+' && c != '-' && c != '.';
-  });
-  std::ranges::transform(type, type.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  return type;
-}
-
-bool is_form(std::string_view type) { return type == "application/x-www-form-urlencoded"; }
-
-secret::Writing writing_of(std::string_view type) {
-  if (is_form(type)) return secret::Writing::Percent;
-  return type.find("json") != type.npos ? secret::Writing::Json : secret::Writing::Plain;
-}
 
 // gzip reaches 1032, and logs may well come near it; a search costs no memory.
 constexpr http::DecodeLimits kRequestLimits{.ratio = 1100};
@@ -91,7 +68,6 @@ class SecretFilter : public egress::ExchangeFilter {
         reach_(secret::Reach::of(*secrets_, exchange.host, exchange.port, exchange.tls)) {}
 
   FilterVerdict request_head(http::RequestHead& head, BodyUse& body) override {
-    const std::string type = media_type(head.headers);
     const secret::HeadResult result = put_into_head(*secrets_, reach_, head);
     if (result.fault != Fault::None) return faulty(result);
     if (auto refusal = used(result.used)) return refusal;
@@ -103,11 +79,12 @@ class SecretFilter : public egress::ExchangeFilter {
       head.headers.push_back({"Accept-Encoding", "identity"});
     }
     if (head.framing.kind == http::BodyKind::None) return {};
-    begin_request_body(type);
+    begin_request_body(head.headers);
     const auto codings = http::content_codings(head.headers);
     if (!codings || !codings->empty()) {
       if (codings) begin_decoded_request(*codings);
       put_.assign(put_.size(), false);
+      fields_.reset();
       body = BodyUse::Read;
       return {};
     }
@@ -118,7 +95,7 @@ class SecretFilter : public egress::ExchangeFilter {
 
   FilterVerdict request_body(ByteView in, bool last, Bytes& out) override {
     if (!request_) return {};
-    if (!request_->feed(as_text(in), last, out)) return std::move(verdict_);
+    if (!feed_request(as_text(in), last, out)) return std::move(verdict_);
     return request_decoder_ ? decoded_request(in, last) : FilterVerdict{};
   }
 
@@ -281,15 +258,32 @@ class SecretFilter : public egress::ExchangeFilter {
 
   // ---- the request's body
 
-  void begin_request_body(std::string_view type) {
+  void begin_request_body(const http::Headers& headers) {
+    const std::string type = media_type(headers);
     writing_ = writing_of(type);
     put_.assign(secrets_->all().size(), false);
-    told_used_ = told_inert_ = put_;
-    for (size_t i = 0; i < put_.size(); ++i)
-      put_[i] = reach_.may_use(*secrets_, i, SecretPlace::Body) ||
-                (is_form(type) && reach_.may_use(*secrets_, i, SecretPlace::Form));
+    told_used_ = told_inert_ = put_into_field_ = put_;
+    for (size_t i = 0; i < put_.size(); ++i) {
+      const bool form = reach_.may_use(*secrets_, i, SecretPlace::Form);
+      put_[i] = reach_.may_use(*secrets_, i, SecretPlace::Body) || (form && type == kFormType);
+      put_into_field_[i] = put_[i] || form;
+    }
     puts_into_body_ = std::ranges::find(put_, true) != put_.end();
     begin(request_);
+    if (std::ranges::find(put_into_field_, true) == put_into_field_.end()) return;
+    fields_ = FormFields::begin(headers,
+                                [this](std::string_view bytes, bool form, secret::Writing writing) {
+                                  in_field_ = form;
+                                  writing_ = writing;
+                                  return request_->feed(bytes, false, *request_out_);
+                                });
+    puts_into_body_ = puts_into_body_ || fields_;
+  }
+
+  bool feed_request(std::string_view in, bool last, Bytes& out) {
+    if (!fields_) return request_->feed(in, last, out);
+    request_out_ = &out;
+    return fields_->feed(in, last) && (!last || request_->feed({}, true, out));
   }
 
   void begin(std::optional<secret::Stream>& stream) {
@@ -341,7 +335,8 @@ class SecretFilter : public egress::ExchangeFilter {
       return false;
     }
     const std::string_view value = secrets_->all()[index].value;
-    const bool put = put_[index] && (hit.units == secret::Units::Bytes || secret::is_ascii(value));
+    const bool may_put = in_field_ ? put_into_field_[index] : put_[index];
+    const bool put = may_put && (hit.units == secret::Units::Bytes || secret::is_ascii(value));
     std::vector<bool>& told = put ? told_used_ : told_inert_;
     if (!told[index] && !tell(put ? What::Used : What::Inert, index)) {
       verdict_ = not_recorded(index);
@@ -371,6 +366,10 @@ class SecretFilter : public egress::ExchangeFilter {
   secret::Writing writing_ = secret::Writing::Plain;
   std::vector<bool> put_;  // by secret: is put into this body
   bool puts_into_body_ = false;
+  std::unique_ptr<FormFields> fields_;  // of a multipart form that a secret may be put into
+  std::vector<bool> put_into_field_;    // by secret, as put_
+  bool in_field_ = false;               // what is fed is of a field
+  Bytes* request_out_ = nullptr;        // while it is fed
   std::vector<bool> told_used_;
   std::vector<bool> told_inert_;
   FilterVerdict verdict_;

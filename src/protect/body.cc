@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "mvm/protect/json.h"
+#include "mvm/protect/multipart.h"
 
 #include "bodies.h"
 #include "letters.h"
@@ -184,11 +185,9 @@ std::unique_ptr<BodyRewriter> body_rewriter(const MediaType& type, const BodyRul
   const BodyForm form = body_form(type);
   if (form == BodyForm::Opaque) return nullptr;
   if (form == BodyForm::Multipart) {
-    // RFC 2046 §5.1.1.
-    constexpr size_t kMaxBoundary = 70;
-    if (depth == kMaxMultipartDepth || type.boundary.empty() || type.boundary.size() > kMaxBoundary)
-      return nullptr;
-    return multipart_rewriter(type.boundary, rules, depth + 1);
+    const auto boundary = MultipartReader::boundary(type);
+    if (depth == kMaxMultipartDepth || !boundary) return nullptr;
+    return multipart_rewriter(*boundary, rules, depth + 1);
   }
   if (type.type.empty())
     return unicode_rewriter(type.charset, std::make_unique<GuessingRewriter>(rules));

@@ -83,6 +83,17 @@ TEST_F(SecretBodies, LargeFormsAreRewritten) {
             sum("secret=" + written + filler + written));
 }
 
+TEST_F(SecretBodies, AValueGoesIntoAFieldOfAMultipartFormAndNotIntoAFile) {
+  start({"form"});
+  const std::string filler(1 << 20, 'f');
+  const auto form = [&](const std::string& in_field) {
+    return "--XX\r\nContent-Disposition: form-data; name=f; filename=f\r\n\r\n" + filler + key() +
+           "\r\n--XX\r\nContent-Disposition: form-data; name=secret\r\n\r\n" + in_field +
+           "\r\n--XX--\r\n";
+  };
+  EXPECT_EQ(post("/sum", "multipart/form-data; boundary=XX", form(key())), sum(form(kValue)));
+}
+
 TEST_F(SecretBodies, AValueGoesInAcrossFrames) {
   start({"body"});
   const auto exit = python("KEY = b'" + key() + R"('

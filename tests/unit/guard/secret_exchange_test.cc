@@ -276,6 +276,24 @@ TEST_F(SecretExchange, LargeFormsAreRewritten) {
   EXPECT_THAT(echo, Not(HasSubstr("0123456789")));
 }
 
+// As curl writes forms: with their length, and in chunks.
+TEST_F(SecretExchange, FieldsOfMultipartFormsAreRewritten) {
+  rule_.places = {"form"};
+  start();
+  const std::string large = file("large", std::string(1 << 20, 'f') + key() + "\r\n");
+  for (const std::vector<std::string>& framing :
+       {std::vector<std::string>{}, {"-H", "Transfer-Encoding: chunked"}}) {
+    std::vector<std::string> words{"-F", "f=@" + large, "-F", "secret=" + key(), "-F", "after=x"};
+    words.insert(words.end(), framing.begin(), framing.end());
+    const std::string echo = curl("https://api.example/x", std::move(words));
+    EXPECT_THAT(at_the_server(),
+                HasSubstr("name=\"secret\"\r\n\r\n" + std::string(kKey) + "\r\n--"));
+    EXPECT_THAT(at_the_server(), HasSubstr("ff" + key() + "\r\n"));
+    EXPECT_THAT(echo, HasSubstr("name=\"secret\"\r\n\r\n" + key() + "\r\n--"));
+    EXPECT_THAT(echo, Not(HasSubstr("0123456789")));
+  }
+}
+
 TEST_F(SecretExchange, IsMaskedWhereverItStandsInALargeAnswer) {
   start();
   const std::string echo = curl("https://api.example/large", {"-H", "X-Api-Key: " + key()});
