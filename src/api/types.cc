@@ -173,6 +173,7 @@ void describe(Io& io, T& value) {
     io("plaintext", value.plaintext);
     io("on_misuse", value.on_misuse);
     io("on_unreadable", value.on_unreadable);
+    io("require", value.require);
   } else if constexpr (std::is_same_v<Plain, proto::NetworkConfig>) {
     io("enabled", value.enabled);
     io("audit", value.audit);

@@ -109,7 +109,8 @@ static Json json_secrets(const std::map<std::string, proto::SecretRule>& secrets
     out[name] = {{"from", rule.from},           {"hosts", rule.hosts},
                  {"places", rule.places},       {"headers", rule.headers},
                  {"prefix", rule.prefix},       {"plaintext", rule.plaintext},
-                 {"on_misuse", rule.on_misuse}, {"on_unreadable", rule.on_unreadable}};
+                 {"on_misuse", rule.on_misuse}, {"on_unreadable", rule.on_unreadable},
+                 {"require", rule.require}};
   return out;
 }
 

@@ -248,9 +248,8 @@ constexpr std::array kKeys = {
     Key{"", "secrets", Type::Secrets, &S::secrets, "", "", 0, 0, 1, nullptr, "--secret", "",
         "Secrets that the sandbox uses without having them (docs/secrets.md): the variable gets a "
         "placeholder, which becomes the value on its way to the named hosts. NAME = { from, hosts, "
-        "places, headers, prefix, plaintext, on_misuse, on_unreadable }, or NAME = \"env:OTHER\" "
-        "for "
-        "one that mvm knows the provider of."},
+        "places, headers, prefix, plaintext, on_misuse, on_unreadable, require }, or NAME = "
+        "\"env:OTHER\" for one that mvm knows the provider of."},
     Key{"pii", "mode", Type::Text, &S::pii_mode, "disabled", "", 0, 0, 1, check_pii_mode, "--pii",
         "MVM_PII",
         "What becomes of personal data in requests (docs/pii.md). \"detect\": it passes, and is "

@@ -71,10 +71,12 @@ void SecretReader::read_rule(const toml::table& table, proto::SecretRule& rule) 
       text(key, node, rule.on_misuse, policy::secret_misuse_complaint);
     } else if (key == "on_unreadable") {
       text(key, node, rule.on_unreadable, policy::secret_unreadable_complaint);
+    } else if (key == "require") {
+      boolean(key, node, rule.require);
     } else {
-      constexpr std::array<std::string_view, 8> kKnown{"from",      "hosts",        "places",
-                                                       "headers",   "prefix",       "plaintext",
-                                                       "on_misuse", "on_unreadable"};
+      constexpr auto kKnown =
+          std::to_array<std::string_view>({"from", "hosts", "places", "headers", "prefix",
+                                           "plaintext", "on_misuse", "on_unreadable", "require"});
       std::string message = "unknown key '" + printable(key, 40) + "' in '" + rule_ + "'";
       if (const auto near = nearest(key.substr(0, 64), kKnown))
         message += "; did you mean '" + *near + "'?";

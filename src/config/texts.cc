@@ -140,6 +140,7 @@ std::string written_secrets(const std::map<std::string, proto::SecretRule>& secr
     if (rule.plaintext) out += "plaintext = true\n";
     text("on_misuse", rule.on_misuse);
     text("on_unreadable", rule.on_unreadable);
+    if (rule.require) out += "require = true\n";
   }
   return out;
 }

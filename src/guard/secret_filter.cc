@@ -71,6 +71,7 @@ class SecretFilter : public egress::ExchangeFilter {
     const secret::HeadResult result = put_into_head(*secrets_, reach_, head);
     if (result.fault != Fault::None) return faulty(result);
     if (auto refusal = used(result.used)) return refusal;
+    expect_required(result.used);
     // So that what comes back can be read.
     if (reach_.any()) {
       std::erase_if(head.headers, [](const http::Header& header) {
@@ -78,7 +79,7 @@ class SecretFilter : public egress::ExchangeFilter {
       });
       head.headers.push_back({"Accept-Encoding", "identity"});
     }
-    if (head.framing.kind == http::BodyKind::None) return {};
+    if (head.framing.kind == http::BodyKind::None) return missing();
     begin_request_body(head.headers);
     const auto codings = http::content_codings(head.headers);
     if (!codings || !codings->empty()) {
@@ -86,17 +87,18 @@ class SecretFilter : public egress::ExchangeFilter {
       put_.assign(put_.size(), false);
       fields_.reset();
       body = BodyUse::Read;
-      return {};
+      return missing();
     }
     const bool keeps_length = head.framing.kind == http::BodyKind::Length && !puts_into_body_;
     body = keeps_length ? BodyUse::Read : BodyUse::Rewrite;
-    return {};
+    return puts_into_body_ ? FilterVerdict{} : missing();
   }
 
   FilterVerdict request_body(ByteView in, bool last, Bytes& out) override {
     if (!request_) return {};
     if (!feed_request(as_text(in), last, out)) return std::move(verdict_);
-    return request_decoder_ ? decoded_request(in, last) : FilterVerdict{};
+    if (request_decoder_) return decoded_request(in, last);
+    return last ? missing() : FilterVerdict{};
   }
 
   FilterVerdict request_trailers(http::Headers& trailers) override {
@@ -202,6 +204,22 @@ class SecretFilter : public egress::ExchangeFilter {
     for (const size_t index : indexes) ++counts[index];
     for (const auto& [index, count] : counts)
       if (!tell(What::Used, index, count)) return not_recorded(index);
+    return {};
+  }
+
+  // Of those that no request may be without: all but what its head has.
+  void expect_required(const std::vector<size_t>& in_head) {
+    for (size_t i = 0; i < secrets_->all().size(); ++i)
+      if (reach_.bound[i] && secrets_->all()[i].binding.require &&
+          std::ranges::find(in_head, i) == in_head.end())
+        required_.push_back(i);
+  }
+  FilterVerdict missing() const {
+    for (const size_t index : required_)
+      if (told_used_.empty() || !told_used_[index])
+        return refusal(403, Reason::SecretRequired, index,
+                       "requests to this host have to use secret " +
+                           secrets_->all()[index].binding.name + ", and this one does not");
     return {};
   }
 
@@ -370,6 +388,7 @@ class SecretFilter : public egress::ExchangeFilter {
   std::vector<bool> put_into_field_;    // by secret, as put_
   bool in_field_ = false;               // what is fed is of a field
   Bytes* request_out_ = nullptr;        // while it is fed
+  std::vector<size_t> required_;        // and not in the head
   std::vector<bool> told_used_;
   std::vector<bool> told_inert_;
   FilterVerdict verdict_;

@@ -44,6 +44,8 @@ std::string_view reason_word(Reason reason) noexcept {
       return "secret_misuse";
     case Reason::SecretLeak:
       return "secret_leak";
+    case Reason::SecretRequired:
+      return "secret_required";
     case Reason::Unreadable:
       return "unreadable";
     case Reason::NotRecorded:

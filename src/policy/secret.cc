@@ -216,6 +216,7 @@ SecretBinding compile_secret(const proto::SecretRule& rule) {
   out.plaintext = rule.plaintext;
   out.end_on_misuse = rule.on_misuse == "end";
   out.pass_unreadable = rule.on_unreadable == "pass";
+  out.require = rule.require;
   return out;
 }
 

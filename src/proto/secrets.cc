@@ -23,6 +23,7 @@ static Bytes encode_rule(const SecretRule& rule) {
     map.boolean("plaintext", rule.plaintext);
     map.string("on_misuse", rule.on_misuse);
     map.string("on_unreadable", rule.on_unreadable);
+    map.boolean("require", rule.require);
   }
   return out;
 }
@@ -48,6 +49,8 @@ static SecretRule read_rule(CborReader& in) {
       rule.on_misuse = in.string(kMaxSecretText);
     } else if (field.is("on_unreadable")) {
       rule.on_unreadable = in.string(kMaxSecretText);
+    } else if (field.is("require")) {
+      rule.require = in.boolean();
     } else {
       field.skip();
     }

@@ -25,12 +25,13 @@ enum class Reason {
   ProtocolUnsupported,
   RateLimited,
   ResourceExhausted,
-  AiBudget,      // the sandbox's budget for AI is used up, or cannot be kept
-  SecretMisuse,  // a secret's placeholder where that secret may not go
-  SecretLeak,    // a secret's value, which the guest should not have
-  Unreadable,    // what has to be looked into cannot be decoded
-  NotRecorded,   // the audit log takes nothing, and what it must know of does not happen
-  PersonalData,  // it holds personal data that may not leave, or that is not its own
+  AiBudget,        // the sandbox's budget for AI is used up, or cannot be kept
+  SecretMisuse,    // a secret's placeholder where that secret may not go
+  SecretLeak,      // a secret's value, which the guest should not have
+  SecretRequired,  // a request without the secret that its host is only for
+  Unreadable,      // what has to be looked into cannot be decoded
+  NotRecorded,     // the audit log takes nothing, and what it must know of does not happen
+  PersonalData,    // it holds personal data that may not leave, or that is not its own
   // No decisions, but what became of what was admitted.
   DnsFailed,            // no resolver gave an answer
   UpstreamUnreachable,  // no address of the host took the connection

@@ -41,6 +41,7 @@ struct SecretBinding {
   bool plaintext = false;
   bool end_on_misuse = false;
   bool pass_unreadable = false;  // what comes back in a content coding that cannot be read
+  bool require = false;          // no request to its hosts without it
 
   bool has(SecretPlace place) const noexcept;
   bool covers(const dns::Name& host, uint16_t port) const noexcept;

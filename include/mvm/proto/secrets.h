@@ -35,6 +35,7 @@ struct SecretRule {
   bool plaintext = false;     // also over connections without TLS
   std::string on_misuse;      // "refuse", "end"; empty: refuse
   std::string on_unreadable;  // "refuse", "pass"; empty: refuse
+  bool require = false;       // no request to its hosts without it
   bool operator==(const SecretRule&) const = default;
 };
 

@@ -45,6 +45,7 @@ prefix = "bot-"
 plaintext = true
 on_misuse = "end"
 on_unreadable = "pass"
+require = true
 )");
   EXPECT_THAT(parsed.complaints, IsEmpty());
   ASSERT_THAT(parsed.settings.secrets, SizeIs(4));
@@ -59,7 +60,8 @@ on_unreadable = "pass"
                                     "bot-",
                                     true,
                                     "end",
-                                    "pass"}));
+                                    "pass",
+                                    true}));
 }
 
 TEST(Manifest, SaysWhatIsWrongWithASecret) {

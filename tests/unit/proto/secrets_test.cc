@@ -7,8 +7,9 @@ namespace {
 
 TEST(SecretsConfig, ComesBackAsItWas) {
   SecretsConfig config;
-  config.rules = {{"KEY", "env:KEY", {"a.test"}, {"header"}, {"X-Key"}, "sk-", true, "end", "pass"},
-                  {"OTHER", "", {}, {}, {}, "", false, "", ""}};
+  config.rules = {
+      {"KEY", "env:KEY", {"a.test"}, {"header"}, {"X-Key"}, "sk-", true, "end", "pass", true},
+      {"OTHER", "", {}, {}, {}, "", false, "", ""}};
   config.values = {{"KEY", std::string("0123\n\x80 ")},
                    {"OTHER", std::string(kMaxSecretValue, 'x')}};
   const auto back = SecretsConfig::decode(config.encode());
