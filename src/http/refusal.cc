@@ -67,6 +67,7 @@ ResponseHead refusal_head(const Refusal& refusal, size_t body_length) {
                   {"Cache-Control", "no-store"},
                   {std::string(kReasonField), refusal.reason}};
   if (refusal.close) head.headers.push_back({"Connection", "close"});
+  if (!refusal.passing) head.headers.push_back({"X-Should-Retry", "false"});
   head.framing = {BodyKind::Length, body_length};
   return head;
 }

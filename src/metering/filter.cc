@@ -78,6 +78,8 @@ FilterRefusal refusal_of(const meter::Denial& denial, const meter::Call& call) {
   const std::string code = denial.reserved ? "ai_budget_reserved" : "ai_budget_exhausted";
   http::Refusal& answer = out.answer;
   answer.status = 429;
+  // What others have reserved may come free at any time; what is used up stays so.
+  answer.passing = denial.reserved || denial.budget == "journal";
   answer.reason = policy::reason_word(out.reason);
   answer.message = denial.message;
   std::string type = code;

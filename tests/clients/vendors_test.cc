@@ -1,6 +1,8 @@
 // Vendors' own tools with placeholders where their keys belong, each in the format that it keeps
 // and sends keys in (but gcloud, which neither Debian nor npm has). The servers are stood in for:
 // they want the value, and print what they got.
+#include "mvm/metering/filter.h"
+
 #include "clients.h"
 
 namespace mvm::egress {
@@ -10,6 +12,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+constexpr const char* kAddress = "93.184.216.34";
 constexpr std::string_view kValue = "k3y-of-n0body/0123456789+abcdef";
 
 // Answers by path where it is shown the value, and 401 where it is not.
@@ -63,12 +66,11 @@ class Vendors : public ClientWorld {
   // A vendor's host, with the secret NAME for it as its catalogue entry says, or for `host` where
   // there is none. Returns the placeholder.
   std::string vendor(const std::string& host, const std::string& secret) {
-    const std::string address = "93.184.216.34";
-    own_host(host, address);
+    own_host(host, kAddress);
     allow_host(host);
-    server_ = &serve({"/usr/bin/python3", "-u", "-c", kVendors, address,
+    server_ = &serve({"/usr/bin/python3", "-u", "-c", kVendors, kAddress,
                       directory() + "/" + host + ".pem", std::string(kValue)},
-                     {ip(address), 443});
+                     {ip(kAddress), 443});
     proto::SecretRule rule;
     rule.name = secret;
     if (policy::find_secret_provider(secret) == nullptr) rule.hosts = {host};
@@ -199,6 +201,32 @@ TEST_F(Libraries, AnthropicsTakesItForAKey) {
   const auto done = node("ANTHROPIC_API_KEY=" + key, kAnthropic);
   EXPECT_EQ(done.out, "hello\n") << done.err;
   EXPECT_THAT(seen(), AllOf(HasSubstr("POST /v1/messages "), HasSubstr(std::string(kValue))));
+}
+
+// They try what is refused with 429 again, unless they are told that this is in vain.
+TEST_F(Libraries, AskOnceWhereABudgetIsUsedUp) {
+  meter::Ledger ledger({.budget = {.requests = 1}}, meter::Account{},
+                       [](const meter::Record&, const meter::Account&) { return true; });
+  uint64_t id = 0;
+  ASSERT_FALSE(ledger.admit(meter::Provider::OpenAi, {}, id));
+  const meter::Catalogue catalogue;
+  settings_.filters.push_back(std::make_shared<metering::MeterSource>(catalogue, false, ledger));
+  for (const char* host : {"api.openai.com", "api.anthropic.com"}) {
+    own_host(host, kAddress);
+    allow_host(host);
+  }
+  settings_.policy.inspect = metering::inspections(catalogue);
+  serve({"/usr/bin/python3", "-u", "-c", kVendors, kAddress, directory() + "/api.openai.com.pem",
+         std::string(kValue)},
+        {ip(kAddress), 443});
+  start();
+  for (std::string script : {kOpenAi, kAnthropic}) {
+    const size_t before = events_of(EventKind::Http).size();
+    script.erase(script.find("{maxRetries: 0}"), 15);
+    const auto done = node("OPENAI_API_KEY=x", "process.env.ANTHROPIC_API_KEY = 'x';" + script);
+    EXPECT_THAT(done.err, HasSubstr("429"));
+    EXPECT_EQ(events_of(EventKind::Http).size() - before, 1U);
+  }
 }
 
 TEST_F(Libraries, AnthropicsTakesItForATokenOfASession) {

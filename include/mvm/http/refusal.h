@@ -25,11 +25,13 @@ struct Refusal {
   // in the object, as "code".
   std::vector<std::pair<std::string, std::string>> beside;
   std::optional<unsigned> code;
+  bool passing = true;  // false: to ask again changes nothing, which clients are told that would
 };
 
 // {"error": {"reason": …, "message": …, …}} and a newline. Text that is not UTF-8 is made so.
 std::string refusal_body(const Refusal& refusal);
-// Content-Type, Cache-Control: no-store, kReasonField, and Connection: close when it is to be.
+// Content-Type, Cache-Control: no-store, kReasonField, Connection: close when it is to be, and
+// X-Should-Retry: false (as the SDKs of OpenAI and Anthropic read it) where it would be in vain.
 ResponseHead refusal_head(const Refusal& refusal, size_t body_length);
 // Both, as HTTP/1.1. Without the body when the request's method was HEAD.
 std::string encode_refusal(const Refusal& refusal, std::string_view method = "GET");

@@ -117,6 +117,34 @@ TEST(MeteringRefusals, HaveTheShapeOfTheProvidersErrors) {
             R"({"message":")" + why + "\"," + begin + ours + rest + "cohere\"}}\n");
 }
 
+// The SDKs of OpenAI and Anthropic try what is refused with 429 three times, but for this field.
+TEST(MeteringRefusals, SayWhereTryingAgainIsInVain) {
+  bool kept = true;
+  const auto keep = [&](const meter::Record&, const meter::Account&) { return kept; };
+  const auto advice = [](meter::Ledger& ledger) -> std::string {
+    MeterSource source(meter::Catalogue(), false, ledger);
+    egress::BodyUse use = egress::BodyUse::Ignore;
+    http::RequestHead head{"POST", "/v1/responses", 1, {}, {}};
+    const auto verdict = source.begin({1, 0, kHost, 443, true})->request_head(head, use);
+    if (!verdict) return "admitted";
+    const auto answer = http::refusal_head(verdict->answer, 0);
+    const std::string* field = http::find(answer.headers, "X-Should-Retry");
+    return verdict->rule + " " + (field != nullptr ? *field : "-");
+  };
+  uint64_t id = 0;
+  meter::Ledger used({.budget = {.requests = 1}}, meter::Account{}, keep);
+  ASSERT_FALSE(used.admit(meter::Provider::OpenAi, {}, id));
+  EXPECT_EQ(advice(used), "ai.budget.max_requests false");
+  meter::Ledger reserved({.budget = {.total_tokens = 100}, .reserve = true}, meter::Account{},
+                         keep);
+  ASSERT_FALSE(reserved.admit(meter::Provider::OpenAi, {60, 0}, id));
+  ASSERT_FALSE(reserved.bound(id, {60, 40}));
+  EXPECT_EQ(advice(reserved), "ai.budget.max_total_tokens -");
+  meter::Ledger full({.budget = {.requests = 9}}, meter::Account{}, keep);
+  kept = false;
+  EXPECT_EQ(advice(full), "ai.budget.journal -");
+}
+
 TEST_F(Metering, ARunsBudgetRefusesWhileTheRunLasts) {
   start({.run_budget = {.requests = 1}});
   ledger_->run_began("run-one");
