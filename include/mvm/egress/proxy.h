@@ -114,10 +114,10 @@ struct Counters {
   uint64_t reports_lost = 0;     // refused packets that nobody was told of: they came too fast
   uint64_t queries = 0;
   uint64_t queries_refused = 0;
-  uint64_t sent = 0;           // bytes from the guest
-  uint64_t received = 0;       // bytes to the guest
-  uint64_t memory = 0;  // that flows held, half a second ago
-  uint64_t pins = 0;           // addresses with ports that the kernel lets the guest connect to
+  uint64_t sent = 0;      // bytes from the guest
+  uint64_t received = 0;  // bytes to the guest
+  uint64_t memory = 0;    // that flows held, half a second ago
+  uint64_t pins = 0;      // addresses with ports that the kernel lets the guest connect to
 };
 
 class Proxy {
