@@ -54,7 +54,7 @@ UringEngine::UringEngine(sys::Fd file) : file_(std::move(file)) {
 }
 
 UringEngine::~UringEngine() {
-  drain();
+  UringEngine::drain();
   io_uring_queue_exit(&ring_);
 }
 
