@@ -152,7 +152,6 @@ TEST_P(Tree, TimeoutEndsACallThatIsNeverQuiet) {
   // it ends.
   const auto over = std::chrono::steady_clock::now() + milliseconds(1000);
   client.settle([&] { return std::chrono::steady_clock::now() > over && gone(mark(100)); });
-  EXPECT_FALSE(client.ended(stream));
   client.set_reading(stream, true);
   const auto outcome = client.finish(stream);
   ASSERT_TRUE(outcome.result);
